@@ -1,0 +1,3 @@
+"""opscope: the debugger for training neural networks."""
+
+__version__ = "0.1.0"

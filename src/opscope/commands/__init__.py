@@ -1,0 +1,61 @@
+"""One file per verb of the command line.
+
+A verb is a module here with a docstring (its help), `add_arguments(parser)` and `run(args) -> int`.
+Commands may import everything; nothing imports commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from opscope.errors import OpscopeError
+
+VERBS = ("run", "runs", "show", "query")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line, from the verbs' own modules."""
+    parser = argparse.ArgumentParser(
+        prog="opscope",
+        description="The debugger for training neural networks.",
+        epilog="`opscope VERB --help` says more about each verb.",
+    )
+    parser.add_argument("--version", action="version", version=f"opscope {_version()}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        module = importlib.import_module(f"opscope.commands.{name}")
+        summary = (module.__doc__ or "").strip()
+        sub = verbs.add_parser(
+            name,
+            help=summary.splitlines()[0],
+            description=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(command=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the `opscope` program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+    except OpscopeError as error:
+        for line in str(error).splitlines():
+            print(f"opscope: {line}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        # `opscope query … | head`: the reader has left, which is fine.
+        sys.stderr.close()
+        return 0
+    return code
+
+
+def _version() -> str:
+    from opscope import __version__
+
+    return __version__

@@ -1,0 +1,261 @@
+"""The vocabulary as types: what capture says and what sinks and readers hear.
+
+Nothing here imports a framework; capture fills these objects in, sinks only read them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from opscope.stats.row import Row
+
+
+class Phase(str, enum.Enum):
+    """The part of a training program an operator ran in."""
+
+    SETUP = "setup"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+    EVAL = "eval"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+TRAINING_GRAPH, EVAL_GRAPH, SETUP_GRAPH = 0, 1, 2
+"""Graph ids: one graph per kind of step."""
+
+
+class IO(str, enum.Enum):
+    """Which side of an operator a value is on."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Frame(NamedTuple):
+    """One line of a stack; `user` is false inside torch, opscope and the standard library."""
+
+    file: str
+    line: int
+    function: str
+    user: bool
+
+
+@dataclass(eq=False, slots=True)
+class Stack:
+    """A call stack, innermost frame first. `where` is the user's own line."""
+
+    id: int
+    frames: tuple[Frame, ...]
+
+    @property
+    def where(self) -> Frame | None:
+        """The innermost frame of the user's own code."""
+        return next((frame for frame in self.frames if frame.user), None)
+
+
+class Outside(NamedTuple):
+    """The source of an input that no operator of this step produced.
+
+    `kind` is "parameter", "buffer", "state" (of an optimizer), "batch" or "outside".
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Output:
+    """One output of a node: the near end of every edge that leaves it."""
+
+    node: Node
+    slot: int
+    parameter: str = ""
+    """The parameter whose update or gradient this output is, if it is one."""
+
+
+Source = Output | Outside
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One operator call site of a graph; see docs/concepts.md for how it gets its name."""
+
+    id: int
+    graph: int
+    name: str
+    op_type: str
+    op: str
+    scope: str
+    module_class: str
+    phase: Phase
+    stack: Stack
+    forward: Node | None = None
+    """For a backward node, the forward node it computes the gradient of."""
+    parameter: str = ""
+    """The parameter this node accumulates the gradient of or updates, if it is just one."""
+    arguments: dict[str, str] = field(default_factory=dict)
+    """Non-tensor arguments by name, as text, as they were in the first call."""
+    outputs: list[Output] = field(default_factory=list)
+    sources: tuple[Source, ...] = ()
+    """Where each input slot came from, in the latest call."""
+    raised: bool = False
+    """Whether the latest call ended in an exception."""
+    plan: Any = None
+    """What the sinks want of this node; belongs to the pipeline."""
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One execution of a node in one step. `index` counts the calls of the step: the task id."""
+
+    node: Node
+    step: int
+    index: int
+    stream: int
+    time_us: int
+
+
+@dataclass(slots=True)
+class Loss:
+    """The scalar root of a backward pass, unscaled; `value` is NaN when it is not a number."""
+
+    value: float
+    node: Node | None
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What is known of a step when it ends."""
+
+    step: int
+    orders: dict[int, list[Node]]
+    """The nodes executed, in order, per graph."""
+    losses: list[Loss]
+    seconds: float
+    skipped: bool = False
+    """Whether a gradient scaler withheld the update."""
+    complete: bool = True
+    """False for the rest of a step that was under way when capture stopped."""
+
+
+class Value(NamedTuple):
+    """A tensor at the moment it passes by: valid only during the callback."""
+
+    slot: int
+    tensor: Any
+    source: Source | None
+    """For an input, where it came from."""
+
+
+class ValueStats(NamedTuple):
+    """Statistics of one value, delivered when they are ready."""
+
+    call: Call
+    io: IO
+    slot: int
+    dtype: str
+    shape: tuple[int, ...]
+    row: Row
+
+
+class Want(enum.IntFlag):
+    """What a sink wants of a node."""
+
+    NOTHING = 0
+    INPUT_STATS = 1
+    OUTPUT_STATS = 2
+    INPUT_VALUES = 4
+    OUTPUT_VALUES = 8
+    OUTSIDE_STATS = 16
+    """Statistics of the inputs that come from outside the step (parameters, batch, ...)."""
+    PARAMETERS = 32
+    """Parameters and buffers this node reads, each once per step, before it runs."""
+
+
+class Sink(Protocol):
+    """A receiver of events. Callbacks run in the training process with capture off.
+
+    The order in a step is: step_begin, then per call inputs, outputs and stats, then step_end.
+    A sink never raises because of the outside world (disk, network): it says what happened and
+    switches itself off by wanting nothing.
+    """
+
+    def open(self, rank: int) -> None:
+        """Called once, before the first other callback, when the rank is known."""
+
+    def wants(self, node: Node) -> Want:
+        """What of this node; asked once per node and again after `Pipeline.forget_plans`."""
+
+    def wants_step(self, step: int) -> bool:
+        """Whether anything of this step is wanted; asked at each step's begin."""
+
+    def node(self, node: Node) -> None:
+        """A call site was seen for the first time."""
+
+    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+        """The inputs of a call, before the operator runs."""
+
+    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+        """The outputs of a call, right after it ran."""
+
+    def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
+        """A parameter or buffer at its first use in the step."""
+
+    def stats(self, rows: Sequence[ValueStats]) -> None:
+        """Rows that became ready."""
+
+    def step_begin(self, step: int) -> None:
+        """A step starts."""
+
+    def step_end(self, record: StepRecord) -> None:
+        """A step ended; every row of it has been delivered."""
+
+    def close(self) -> None:
+        """Capture is over; flush and finish."""
+
+
+class BaseSink:
+    """A sink that wants nothing and ignores everything: override what you need."""
+
+    def open(self, rank: int) -> None:
+        pass
+
+    def wants(self, node: Node) -> Want:
+        return Want.NOTHING
+
+    def wants_step(self, step: int) -> bool:
+        return True
+
+    def node(self, node: Node) -> None:
+        pass
+
+    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+        pass
+
+    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+        pass
+
+    def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
+        pass
+
+    def stats(self, rows: Sequence[ValueStats]) -> None:
+        pass
+
+    def step_begin(self, step: int) -> None:
+        pass
+
+    def step_end(self, record: StepRecord) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
