@@ -1,3 +1,109 @@
-"""opscope: the debugger for training neural networks."""
+"""opscope: the debugger for training neural networks.
+
+`opscope run train.py` needs no change to a script. From code or a notebook::
+
+    import opscope
+
+    with opscope.start(dump="data_dump.json"):
+        train()
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from opscope.session import Session
+
+from opscope.settings.context import set_context
+
+__all__ = ["__version__", "set_context", "start", "step", "stop"]
+
+
+def start(
+    dump: str | os.PathLike[str] | None = None,
+    *,
+    run_dir: str | os.PathLike[str] | None = None,
+    steps: str | None = None,
+    every: int | None = None,
+    scope: str | None = None,
+    include: str | None = None,
+    budget: str | int | None = None,
+    keep_runs: int | None = None,
+    watch: str | None = None,
+    record: bool | None = None,
+    page: bool | None = None,
+) -> Session:
+    """Watch this process from here on; the arguments are the options of `opscope run`.
+
+    Returns the session, which is also a context manager that stops at the end of its block.
+    """
+    flags: dict[str, object] = {
+        "dump": None if dump is None else os.fspath(dump),
+        "run_dir": None if run_dir is None else os.fspath(run_dir),
+        "steps": steps,
+        "every": every,
+        "scope": scope,
+        "include": include,
+        "budget": budget,
+        "keep_runs": keep_runs,
+        "watch": watch,
+        "record": record is True,
+        "no_record": record is False,
+        "no_page": page is False,
+    }
+    return _start(flags)
+
+
+def _start(flags: Mapping[str, object]) -> Session:
+    from opscope.session import Session, begin
+    from opscope.settings.run import load_run_settings
+
+    settings = load_run_settings(flags, os.environ, Path.cwd(), source="opscope.start")
+    script = sys.argv[0] if sys.argv and sys.argv[0] else "python"
+    return begin(lambda: Session(settings, script, sys.argv))
+
+
+def stop() -> None:
+    """End the session and finish its files; nothing happens if there is none."""
+    from opscope.session import current_session
+
+    session = current_session()
+    if session is not None:
+        session.stop()
+
+
+def step() -> None:
+    """Say that a training step ends here; from the first call on, steps are counted by hand."""
+    from opscope.session import current_session
+
+    session = current_session()
+    if session is not None and session.capture is not None:
+        session.capture.mark_step()
+
+
+def _is_program() -> bool:
+    """Whether Python was started as `opscope` or `python -m opscope`."""
+    if Path(sys.argv[0] if sys.argv else "").name == "opscope":
+        return True
+    words = sys.orig_argv
+    return any(pair == ("-m", "opscope") for pair in itertools.pairwise(words))
+
+
+def _start_as_environment_says() -> None:
+    """A dump config in the environment acts on `import opscope` as well."""
+    from opscope.ranks import RUN_ID_VARIABLE
+
+    named = any(os.environ.get(n) for n in ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG"))
+    if named and not _is_program() and RUN_ID_VARIABLE not in os.environ:
+        _start({})
+
+
+_start_as_environment_says()

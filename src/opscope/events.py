@@ -71,9 +71,11 @@ class Outside(NamedTuple):
 
     kind: str
     name: str
+    subject: str = ""
+    """The parameter this is, or that this optimizer state belongs to."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Output:
     """One output of a node: the near end of every edge that leaves it."""
 
@@ -81,12 +83,17 @@ class Output:
     slot: int
     parameter: str = ""
     """The parameter whose update or gradient this output is, if it is one."""
+    subject: str = ""
+    """The parameter this output has to do with: `parameter`, or what an optimizer works on."""
+
+    def __repr__(self) -> str:
+        return f"<Output {self.node.name}:{self.slot}>"
 
 
 Source = Output | Outside
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Node:
     """One operator call site of a graph; see docs/concepts.md for how it gets its name."""
 
@@ -103,15 +110,20 @@ class Node:
     """For a backward node, the forward node it computes the gradient of."""
     parameter: str = ""
     """The parameter this node accumulates the gradient of or updates, if it is just one."""
+    gradient_of: str = ""
+    """The parameter whose gradient this node's outputs are."""
     arguments: dict[str, str] = field(default_factory=dict)
     """Non-tensor arguments by name, as text, as they were in the first call."""
     outputs: list[Output] = field(default_factory=list)
-    sources: tuple[Source, ...] = ()
+    sources: list[Source] = field(default_factory=list)
     """Where each input slot came from, in the latest call."""
     raised: bool = False
     """Whether the latest call ended in an exception."""
     plan: Any = None
     """What the sinks want of this node; belongs to the pipeline."""
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id} {self.name}>"
 
 
 @dataclass(eq=False, slots=True)

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import OpscopeError
 
 VERBS = ("run", "runs", "show", "query")
@@ -41,7 +42,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `opscope` program; returns the exit code."""
-    args = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    rest: list[str] = []
+    if words[:1] == ["run"]:
+        words, rest = split_command(words)
+    args = build_parser().parse_args(words)
+    args.command_line = rest
     try:
         code: int = args.command(args)
     except OpscopeError as error:
@@ -53,6 +59,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     return code
+
+
+def split_command(words: list[str]) -> tuple[list[str], list[str]]:
+    """Cut `run [options] script args…` before the script: what follows is not ours to read."""
+    position = 1
+    while position < len(words):
+        word = words[position]
+        if word == "-m" or not word.startswith("-"):
+            return words[:position], words[position:]
+        if word == "--":
+            return words[:position], words[position + 1 :]
+        takes_value = word in VALUE_OPTIONS
+        position += 2 if takes_value else 1
+    return words, []
 
 
 def _version() -> str:

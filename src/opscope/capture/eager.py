@@ -1,0 +1,549 @@
+"""Eager capture: a dispatch mode that sees every operator, with its node, inputs and outputs.
+
+`EagerMode.__torch_dispatch__` is the hot path: it runs once per operator, before anything else in
+opscope. It is kept in one function on purpose; a call costs a tenth of a microsecond here and there
+are thousands of operators per step. Measured shares are in benchmarks/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import _engine_run_backward
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from opscope.capture.operators import GENERAL, NEW, VIEW, Operator, flatten
+from opscope.capture.parameters import Names
+from opscope.capture.scopes import ROOT
+from opscope.capture.stacks import Stacks, find_user_frame, is_recompute, user_files
+from opscope.capture.thread_state import (
+    BACKWARD,
+    EVAL,
+    FORWARD,
+    OPTIMIZER,
+    PHASES,
+    SETUP,
+    TAIL,
+    Site,
+    ThreadState,
+)
+from opscope.capture.threads import Threads
+from opscope.events import (
+    EVAL_GRAPH,
+    SETUP_GRAPH,
+    TRAINING_GRAPH,
+    Call,
+    Node,
+    Output,
+    Outside,
+    Source,
+    Value,
+)
+from opscope.messages import say_once
+from opscope.pipeline import Pipeline, Plan
+
+_getframe = sys._getframe
+_next_number = torch.autograd._get_sequence_nr
+_current_autograd_node = torch._C._current_autograd_node
+_grad_enabled = torch.is_grad_enabled
+_ENGINE = _engine_run_backward.__code__
+_MAKE_GRADS = torch.autograd._make_grads.__code__
+_ACCUMULATING = {"detach", "clone", "copy_", "add", "add_"}
+"""What autograd does to make an incoming gradient a parameter's `.grad`."""
+_ACCUMULATE = 2**64 - 1
+"""The sequence number of every AccumulateGrad node."""
+_GRADIENTS = "Gradients/"
+_RECOMPUTE = "Gradients/recompute/"
+_PLAIN = Tensor.__torch_dispatch__
+UNKNOWN = Outside("outside", "")
+
+
+class EagerMode(TorchDispatchMode):  # type: ignore[misc]
+    """Watches the operators of the threads it is pushed on."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __init__(self, pipeline: Pipeline, threads: Threads, names: Names) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+        self.threads = threads
+        self._local = threads.local
+        self.names = names
+        self.stacks = Stacks()
+        self.nodes: list[Node] = []
+        self.recording = False
+        self.step = 0
+        self.setup_done = False
+        self.on_setup_end: Callable[[], None] = lambda: None
+        self.order: list[Node] = []
+        self._operators: dict[int, Operator] = {}
+        self._known: dict[int, Any] = {}
+        self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
+        self._first_use: dict[str, Node] = {}
+        self._late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: tuple[Any, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if types:
+            return self._subclassed(func, types, args, kwargs)
+        operator = self._operators.get(id(func)) or self._new_operator(func)
+        if operator.ignored or not self.recording:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        try:
+            state = self._local.state
+            # Autograd numbers its nodes before the operator reaches us.
+            number = _next_number()
+            if state.phase == SETUP and number != state.last_number:
+                self.end_setup()
+            # Inputs, and what produced each.
+            tensors: list[Tensor] = []
+            sources: list[Source] = []
+            known = self._known
+            for value in args:
+                if isinstance(value, Tensor):
+                    tensors.append(value)
+                    found = known.get(id(value))
+                    if found.__class__ is tuple:
+                        writer = found[1][0]
+                        sources.append(found[0] if writer is found[2] else writer)
+                    else:
+                        sources.append(found or self._outside(value))
+            if operator.nested:
+                self._add_nested(operator, args, kwargs, tensors, sources)
+            # The call site.
+            frame = _getframe().f_back
+            subject: Node | Outside | str | None = None
+            if frame is None or frame.f_code is _ENGINE:
+                phase = BACKWARD
+                current = _current_autograd_node()
+                if current is not None:
+                    index = current._sequence_nr() - state.number_base
+                    if 0 <= index < len(state.node_of_number) and not state.autograd:
+                        subject = state.node_of_number[index]
+                    else:
+                        subject = self._origin(state, current)
+                key: tuple[object, ...] = (id(func), subject)
+                user = frame
+            else:
+                phase = state.phase
+                if phase >= EVAL or state.backward_depth:
+                    phase = self._settle_phase(state)
+                    if phase == BACKWARD:
+                        subject = self._origin(state, _current_autograd_node())
+                user = frame
+                if phase == OPTIMIZER:
+                    if sources and not operator.nested:
+                        subject = sources[0].subject or _subject_of(sources)
+                    key = (id(func), state.scope, id(frame.f_code), frame.f_lasti, subject)
+                else:
+                    try:
+                        while not user_files[user.f_code.co_filename]:  # type: ignore[union-attr]
+                            user = user.f_back  # type: ignore[union-attr]
+                    except (KeyError, AttributeError):  # a new file, or no user frame at all
+                        user = find_user_frame(frame)
+                    assert user is not None
+                    caller = user.f_back
+                    key = (
+                        id(func),
+                        state.scope,
+                        phase,
+                        id(frame.f_code),
+                        frame.f_lasti,
+                        id(user.f_code),
+                        user.f_lasti,
+                        caller.f_lasti if caller is not None else 0,
+                        subject,
+                    )
+            site = state.sites.get(key)
+            if site is None:
+                site = state.sites[key] = Site(frame, user)
+            if site.step == self.step:
+                position = site.calls
+                site.calls = position + 1
+            else:
+                site.step = self.step
+                position = 0
+                site.calls = 1
+            if position < len(site.nodes):
+                node = site.nodes[position]
+            else:
+                node = self._new_node(operator, state, phase, subject, frame, sources)
+                node.arguments = operator.texts(args, kwargs)
+                site.nodes.append(node)
+                self.pipeline.add_node(node)
+            if number != state.last_number:
+                state.number_nodes(number, node)
+            state.pending_view = (
+                operator.writes and _grad_enabled() and bool(tensors) and tensors[0]._is_view()
+            )
+            state.previous = node
+            self.order.append(node)
+            if sources != node.sources:
+                node.sources = sources
+            if self._late:
+                self._deliver_late(tensors)
+            plan = node.plan
+            if plan is None or plan.revision != self.pipeline.revision:
+                plan = self.pipeline.plan_for(node)
+            call = self._begin_call(plan, node, tensors) if plan.flags else None
+        except Exception as error:  # noqa: BLE001 - watching must never end training
+            _failed(error)
+            return func(*args, **kwargs) if kwargs else func(*args)
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except BaseException:
+            node.raised = True
+            raise
+        try:
+            outputs = node.outputs
+            kind = operator.kind
+            if not outputs or kind == GENERAL:
+                self._any_outputs(operator, node, result, args, kwargs, tensors)
+            elif kind == NEW:
+                known[id(result)] = outputs[0]
+            elif kind == VIEW:
+                found = known.get(id(tensors[0]))
+                if found.__class__ is tuple:
+                    storage = found[1]
+                else:
+                    storage = [None]
+                    known[id(tensors[0])] = (sources[0], storage, None)
+                known[id(result)] = (outputs[0], storage, storage[0])
+            else:
+                found = known.get(id(result))
+                if found.__class__ is tuple:
+                    found[1][0] = outputs[0]
+                else:
+                    known[id(result)] = outputs[0]
+            if call is not None:
+                self._end_call(plan, call, operator, result, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - watching must never end training
+            _failed(error)
+        return result
+
+    # ------------------------------------------------------------------ sources
+    # `_known` maps a tensor's identity to its Output, as long as nothing else shares its memory.
+    # Tensors that share memory have (source, storage, writer) instead, with one `storage` list for
+    # all of them: `source` holds as long as the latest in-place writer, storage[0], is `writer`.
+
+    def _outside(self, tensor: Tensor) -> Outside:
+        found = self.names.by_id.get(id(tensor))
+        if found is None:
+            if type(tensor) is torch.nn.Parameter and self.setup_done:
+                found = self.names.parameter(tensor)
+            else:
+                found = UNKNOWN
+        self._known[id(tensor)] = (found, [None], None)
+        return found
+
+    def source_of(self, tensor: Tensor) -> Source:
+        """What produced `tensor` in this step, or where it came from."""
+        found = self._known.get(id(tensor))
+        if found.__class__ is tuple:
+            source, storage, writer = found
+            found = source if storage[0] is writer else storage[0]
+        return found or self._outside(tensor)
+
+    def _add_nested(
+        self,
+        operator: Operator,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        tensors: list[Tensor],
+        sources: list[Source],
+    ) -> None:
+        """Inputs of an operator with lists of tensors, in the order of its arguments."""
+        if operator.fresh:
+            self.forget(args[0])
+        tensors.clear()
+        sources.clear()
+        flatten(args, tensors)
+        if kwargs:
+            flatten(tuple(kwargs.values()), tensors)
+        sources += [self.source_of(tensor) for tensor in tensors]
+
+    def _add_view(self, view: Tensor, base: Tensor, source: Source) -> None:
+        base_source = self.source_of(base)
+        found = self._known[id(base)]
+        if found.__class__ is not tuple:
+            found = self._known[id(base)] = (base_source, [None], None)
+        self._known[id(view)] = (source, found[1], found[1][0])
+
+    def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
+        """A tensor came in from outside, such as part of a batch."""
+        self._known[id(tensor)] = (outside, [None], None)
+
+    def forget(self, tensor: Any) -> None:
+        """A tensor appeared without an operator: what was known of its address is void."""
+        self._known.pop(id(tensor), None)
+
+    def _subclassed(
+        self,
+        func: Any,
+        types: tuple[Any, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> Any:
+        """Leave tensor subclasses to themselves; plain types here are autograd saving a tensor."""
+        if any(cls.__torch_dispatch__ is not _PLAIN for cls in types):
+            return NotImplemented
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if self.recording and isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
+            self._add_view(result, args[0], self.source_of(args[0]))
+        return result
+
+    # ------------------------------------------------------------------ nodes
+
+    def _new_operator(self, func: Any) -> Operator:
+        operator = self._operators[id(func)] = Operator(func)
+        return operator
+
+    def _origin(self, state: ThreadState, current: Any) -> Node | Outside | None:
+        """The forward node, or the parameter, whose gradient is being computed."""
+        if current is None:
+            return None
+        number = current._sequence_nr()
+        if number == _ACCUMULATE:
+            variable = current.variable
+            return self.names.by_id.get(id(variable)) or self.names.parameter(variable)
+        return self.threads.node_for(number, current, state)
+
+    def _settle_phase(self, state: ThreadState) -> int:
+        """The phase where it depends on more than the place: in backward, or around eval."""
+        if state.phase == OPTIMIZER:
+            return OPTIMIZER
+        if state.backward_depth:
+            return BACKWARD
+        if state.phase == EVAL:
+            if state.depth == 0 and _grad_enabled():
+                state.phase = FORWARD
+        elif state.phase == TAIL:
+            return FORWARD if _grad_enabled() else OPTIMIZER
+        return state.phase
+
+    def _new_node(
+        self,
+        operator: Operator,
+        state: ThreadState,
+        phase: int,
+        subject: Node | Outside | str | None,
+        frame: FrameType | None,
+        sources: list[Source],
+    ) -> Node:
+        engine = frame is None or frame.f_code is _ENGINE
+        op_type, scope, module_class = operator.op_type, state.scope.path, state.scope.module_class
+        stack = self.stacks.take(frame)
+        forward = subject if isinstance(subject, Node) else None
+        gradient_of = ""
+        if phase == FORWARD and frame is not None and frame.f_code is _MAKE_GRADS:
+            phase, scope, module_class = BACKWARD, _GRADIENTS + ROOT, ""
+        elif phase == BACKWARD:
+            if isinstance(subject, Outside):
+                forward = self._first_use.get(subject.name)
+                gradient_of = subject.name
+                if engine and op_type in _ACCUMULATING:
+                    op_type = "AccumulateGrad"
+            if engine and forward is not None:
+                stack = forward.stack
+            if not engine and is_recompute(stack):
+                scope = _RECOMPUTE + scope
+            elif forward is not None and (engine or state.scope is state.backward_base):
+                scope = _GRADIENTS + forward.scope.removeprefix(_RECOMPUTE)
+                module_class = forward.module_class
+            else:
+                scope = _GRADIENTS + scope
+        parameter = gradient_of or (subject if isinstance(subject, str) else "")
+        graph = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH}.get(phase, TRAINING_GRAPH)
+        count = self._op_counts.setdefault((graph, scope, op_type), itertools.count())
+        node = Node(
+            id=len(self.nodes),
+            graph=graph,
+            name=f"{scope}/{op_type}-op{next(count)}",
+            op_type=op_type,
+            op=operator.name,
+            scope=scope,
+            module_class=module_class,
+            phase=PHASES[phase],
+            stack=stack,
+            forward=forward,
+            parameter=parameter,
+            gradient_of=gradient_of,
+            sources=sources,
+        )
+        self.nodes.append(node)
+        self._note_first_uses(node, sources)
+        return node
+
+    def _note_first_uses(self, node: Node, sources: list[Source]) -> None:
+        """Remember the node that reads a parameter first: its gradient belongs there."""
+        if node.graph == TRAINING_GRAPH:
+            for source in sources:
+                if isinstance(source, Outside) and source.kind == "parameter":
+                    self._first_use.setdefault(source.name, node)
+
+    def end_setup(self) -> None:
+        """The first differentiable operator or module call: training starts here."""
+        if not self.setup_done:
+            self.setup_done = True
+            self._known.clear()
+            self.threads.leave_setup()
+            self.on_setup_end()
+
+    # ------------------------------------------------------------------ calls
+
+    def _any_outputs(
+        self,
+        operator: Operator,
+        node: Node,
+        result: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        tensors: list[Tensor],
+    ) -> None:
+        """Outputs in all generality: none, many, views, and inputs that were written to."""
+        produced = operator.produced(result, args, kwargs)
+        if len(node.outputs) < len(produced):
+            self._add_outputs(node, produced, tensors)
+        rewritten = {id(tensor) for tensor in operator.written(args, kwargs)}
+        for output, tensor in zip(node.outputs, produced, strict=False):
+            if id(tensor) in rewritten or operator.asynchronous:
+                self._add_write(tensor, output)
+            elif operator.view and tensors:
+                self._add_view(tensor, tensors[0], output)
+            else:
+                self._known[id(tensor)] = output
+
+    def _add_write(self, tensor: Tensor, output: Output) -> None:
+        found = self._known.get(id(tensor))
+        if found.__class__ is tuple:
+            found[1][0] = output
+        else:
+            self._known[id(tensor)] = output
+
+    def _add_outputs(self, node: Node, produced: list[Tensor], tensors: list[Tensor]) -> None:
+        """Give each output its slot and, where it is a parameter or a gradient, that name."""
+        source_of = {id(t): s for t, s in zip(tensors, node.sources, strict=False)}
+        for slot in range(len(node.outputs), len(produced)):
+            source = source_of.get(id(produced[slot]))
+            label = node.gradient_of
+            if isinstance(source, Output):
+                label = label or source.parameter
+            elif isinstance(source, Outside) and source.kind == "parameter":
+                label = label or source.name
+            node.outputs.append(Output(node, slot, label, label or node.parameter))
+
+    def _begin_call(self, plan: Plan, node: Node, tensors: list[Tensor]) -> Call:
+        stream = 0
+        if tensors and tensors[0].is_cuda:
+            stream = torch.cuda.current_stream(tensors[0].device).stream_id
+        call = Call(node, self.step, len(self.order) - 1, stream, time.time_ns() // 1000)
+        values = [
+            Value(slot, tensor, source)
+            for slot, (tensor, source) in enumerate(zip(tensors, node.sources, strict=True))
+        ]
+        with _quiet():
+            self.pipeline.inputs(plan, call, values)
+        return call
+
+    def _end_call(
+        self,
+        plan: Plan,
+        call: Call,
+        operator: Operator,
+        result: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+    ) -> None:
+        if operator.uninitialised:
+            return
+        produced = operator.produced(result, args, kwargs)
+        values = [Value(slot, tensor, None) for slot, tensor in enumerate(produced)]
+        if operator.asynchronous:
+            for value in values:
+                self._late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
+            return
+        with _quiet():
+            self.pipeline.outputs(plan, call, values)
+
+    def _deliver_late(self, tensors: list[Tensor]) -> None:
+        """Outputs of a collective are complete once something else reads them."""
+        for tensor in tensors:
+            for plan, call, value in self._late.pop(_memory_of(tensor), ()):
+                with _quiet():
+                    self.pipeline.outputs(plan, call, [value])
+
+    # ------------------------------------------------------------------ steps
+
+    def begin_step(self, step: int) -> None:
+        """Start counting calls anew."""
+        self.step = step
+        self.order = []
+
+    def finish_step(self) -> dict[int, list[Node]]:
+        """The orders of the step that ends; what crosses into the next comes from outside."""
+        for late in list(self._late.values()):
+            for plan, call, value in late:
+                with _quiet():
+                    self.pipeline.outputs(plan, call, [value])
+        self._late.clear()
+        self._known.clear()
+        orders: dict[int, list[Node]] = {}
+        for node in self.order:
+            orders.setdefault(node.graph, []).append(node)
+        return orders
+
+
+def _memory_of(tensor: Tensor) -> int:
+    try:
+        return int(torch._C._storage_id(tensor))
+    except NotImplementedError:
+        return -id(tensor)
+
+
+def _subject_of(sources: list[Source]) -> str | None:
+    """The parameter an optimizer's operator is about, told by its inputs."""
+    return next((source.subject for source in sources if source.subject), None)
+
+
+class _quiet:  # noqa: N801 - used like a function
+    """Tensor code inside reaches no dispatch or function mode, neither ours nor the user's."""
+
+    __slots__ = ("_dispatch", "_function")
+
+    def __enter__(self) -> None:
+        self._dispatch = torch._C._DisableTorchDispatch()
+        self._function = torch._C.DisableTorchFunction()
+
+    def __exit__(self, *exc: object) -> None:
+        del self._function
+        del self._dispatch
+
+
+def _failed(error: Exception) -> None:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    say_once(
+        f"internal error while watching an operator: {type(error).__name__}: {error} "
+        f"({where.filename}:{where.lineno}); that operator is not recorded, training goes on",
+        key=f"eager:{where.filename}:{where.lineno}",
+    )

@@ -1,0 +1,137 @@
+"""What is known of a torch operator from its schema, worked out once per overload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_UNDECLARED_MUTATIONS = {
+    # Their schemas do not say that running_mean and running_var are written in training.
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+}
+_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::lift"}
+_IGNORED_NAMESPACES = {"profiler", "prim"}
+_COLLECTIVE_NAMESPACES = {"c10d"}
+_UNINITIALISED = {
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::empty_permuted",
+    "aten::empty_quantized",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+}
+
+
+NEW, VIEW, WRITE, GENERAL = range(4)
+"""What an operator makes: one new tensor, one view of its first input, the one tensor it writes to,
+or anything else."""
+
+
+class Operator:
+    """One operator overload: its names, and which arguments it writes to."""
+
+    __slots__ = (
+        "argument_names",
+        "asynchronous",
+        "fresh",
+        "func",
+        "ignored",
+        "kind",
+        "mutated",
+        "name",
+        "nested",
+        "op_type",
+        "uninitialised",
+        "view",
+        "writes",
+    )
+
+    def __init__(self, func: Any) -> None:
+        self.func = func  # keeps `id(func)`, the cache key, from being reused
+        self.name = str(func)
+        schema = getattr(func, "_schema", None)
+        full = schema.name if schema is not None else self.name
+        namespace, _, base = full.rpartition("::")
+        self.op_type = base if namespace in ("aten", "") else f"{namespace}_{base}"
+        self.ignored = namespace in _IGNORED_NAMESPACES
+        self.asynchronous = namespace in _COLLECTIVE_NAMESPACES
+        self.uninitialised = full in _UNINITIALISED
+        arguments = () if schema is None else schema.arguments
+        self.argument_names = tuple(a.name for a in arguments)
+        self.fresh = full == "aten::lift_fresh"  # its input was made without an operator
+        self.nested = self.fresh or any(
+            isinstance(a.type, torch.ListType) or (a.kwarg_only and "Tensor" in str(a.type))
+            for a in arguments
+        )
+        self.mutated: tuple[tuple[int, str], ...] = tuple(
+            (index, a.name)
+            for index, a in enumerate(arguments)
+            if (a.alias_info is not None and a.alias_info.is_write)
+            or a.name in _UNDECLARED_MUTATIONS.get(full, ())
+        )
+        returns = () if schema is None else schema.returns
+        self.view = full in _UNDECLARED_VIEWS or any(
+            r.alias_info is not None and not r.alias_info.is_write for r in returns
+        )
+        self.writes = bool(self.mutated)
+        single = len(returns) == 1 and str(returns[0].type) == "Tensor" and not self.asynchronous
+        self.kind = GENERAL
+        if single and not self.writes:
+            self.kind = VIEW if self.view else NEW
+        elif single and len(self.mutated) == 1 and self.mutated[0][0] == 0 and not self.view:
+            self.kind = WRITE
+
+    def written(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
+        """The tensors this call writes to, lists flattened."""
+        found: list[Any] = []
+        for index, name in self.mutated:
+            flatten(args[index] if index < len(args) else (kwargs or {}).get(name), found)
+        return found
+
+    def produced(
+        self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> list[Any]:
+        """The outputs of a call: what it returned, then what else it wrote to."""
+        found: list[Any] = []
+        flatten(result, found)
+        if self.writes:
+            returned = {id(tensor) for tensor in found}
+            found += [t for t in self.written(args, kwargs) if id(t) not in returned]
+        return found
+
+    def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, str]:
+        """Non-tensor arguments by name, as text."""
+        named = dict(zip(self.argument_names, args, strict=False))
+        named.update(kwargs or {})
+        return {name: _text(value) for name, value in named.items() if not _is_tensors(value)}
+
+
+def flatten(value: Any, into: list[Any]) -> None:
+    """Append the tensors in `value`, which may be a tensor, a list of them or lists of lists."""
+    if isinstance(value, torch.Tensor):
+        into.append(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            flatten(item, into)
+
+
+def _is_tensors(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, torch.Tensor) for item in value)
+    return False
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (bool, int, float, complex, str, type(None))):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+        return str(value).removeprefix("torch.")
+    return type(value).__name__

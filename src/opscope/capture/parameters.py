@@ -1,0 +1,99 @@
+"""Names of the tensors that live longer than a step: parameters, buffers, optimizer state."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import nn
+
+from opscope.events import Outside
+
+_UNNAMED = "unnamed."
+"""Parameters that belong to no module, as far as is known."""
+
+
+class Names:
+    """Tensor identity → name. An entry leaves when its tensor dies, so identities stay true."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Outside] = {}
+        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._taken: set[tuple[str, str]] = set()
+        self._roots: list[weakref.ref[nn.Module]] = []
+        self._state_count: dict[int, int] = {}
+        self._unnamed = 0
+
+    def add_root(self, module: nn.Module) -> None:
+        """Name what an outermost module owns; the first module to own a tensor names it."""
+        if any(ref() is module for ref in self._roots):
+            return
+        self._roots.append(weakref.ref(module))
+        self._scan(module)
+
+    def _scan(self, module: nn.Module) -> None:
+        for name, parameter in module.named_parameters():
+            self._add("parameter", name, parameter, module)
+        for name, buffer in module.named_buffers():
+            self._add("buffer", name, buffer, module)
+
+    def parameter(self, tensor: torch.Tensor) -> Outside:
+        """The name of a parameter that may be newer than the last look at the modules."""
+        found = self.by_id.get(id(tensor))
+        if found is None:
+            for ref in self._roots:
+                module = ref()
+                if module is not None:
+                    self._scan(module)
+            found = self.by_id.get(id(tensor))
+        if found is None:
+            found = self._remember(tensor, "parameter", f"{_UNNAMED}{self._unnamed}")
+            self._unnamed += 1
+        return found
+
+    def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Name parameters that no module owns, and the optimizer's state as far as it exists."""
+        for parameters in (group["params"] for group in optimizer.param_groups):
+            for parameter in parameters:
+                if id(parameter) not in self.by_id:
+                    self.parameter(parameter)
+        size = sum(len(state) for state in optimizer.state.values() if isinstance(state, dict))
+        if self._state_count.get(id(optimizer)) != size:
+            self._state_count[id(optimizer)] = size
+            self._add_state(optimizer)
+
+    def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
+        for parameter, state in optimizer.state.items():
+            owner = self.by_id.get(id(parameter))
+            if owner is None or not isinstance(state, dict):
+                continue
+            for key, tensor in state.items():
+                if isinstance(tensor, torch.Tensor) and id(tensor) not in self.by_id:
+                    self._remember(tensor, "state", f"{owner.name}.{key}", owner.name)
+
+    def _add(self, kind: str, name: str, tensor: torch.Tensor, root: nn.Module) -> None:
+        known = self.by_id.get(id(tensor))
+        if known is not None and not known.name.startswith(_UNNAMED):
+            return
+        number, unique = 0, name
+        while (kind, unique) in self._taken:
+            unique = f"{type(root).__name__}{number or ''}.{name}"
+            number += 1
+        self._remember(tensor, kind, unique)
+
+    def _remember(self, tensor: torch.Tensor, kind: str, name: str, subject: str = "") -> Outside:
+        key = id(tensor)
+        if kind == "parameter":
+            subject = name
+        entry = Outside(kind, name, subject)
+        self._taken.add((kind, name))
+        self.by_id[key] = entry
+        self._refs[key] = weakref.ref(tensor, lambda ref: self._forget(key, ref))
+        return entry
+
+    def _forget(self, key: int, ref: weakref.ref[Any]) -> None:
+        if self._refs.get(key) is ref:
+            entry = self.by_id.pop(key)
+            del self._refs[key]
+            self._taken.discard((entry.kind, entry.name))

@@ -1,0 +1,120 @@
+"""What capture keeps per thread: the scope it is in, the phase, and autograd's numbering."""
+
+from __future__ import annotations
+
+import threading
+from types import FrameType
+
+import torch
+
+from opscope.capture.scopes import Scope
+from opscope.events import Node, Phase
+
+# Small integers instead of `Phase` members: they are part of a key that is hashed per operator.
+SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL = range(6)
+"""TAIL is the stretch between backward and the optimizer, where clipping happens."""
+PHASES = (
+    Phase.SETUP,
+    Phase.FORWARD,
+    Phase.BACKWARD,
+    Phase.OPTIMIZER,
+    Phase.EVAL,
+    Phase.OPTIMIZER,
+)
+
+_KEPT_NUMBERS = 1 << 16
+
+
+class Site:
+    """A call site: its nodes, one per call of it within a step."""
+
+    __slots__ = ("calls", "codes", "nodes", "step")
+
+    def __init__(self, frame: FrameType | None, user: FrameType | None) -> None:
+        # Kept alive, since their addresses are part of the site's key.
+        self.codes = [f.f_code for f in (frame, user) if f is not None]
+        self.nodes: list[Node] = []
+        self.step = -1
+        self.calls = 0
+
+
+class ThreadState:
+    """The state of one thread. Threads that follow each other share an ordinal and its sites."""
+
+    __slots__ = (
+        "__weakref__",
+        "autograd",
+        "backward_base",
+        "backward_depth",
+        "depth",
+        "last_number",
+        "node_of_number",
+        "number_base",
+        "ordinal",
+        "pending_view",
+        "phase",
+        "previous",
+        "pushed",
+        "scope",
+        "sites",
+    )
+
+    def __init__(self, ordinal: int, root: Scope, sites: dict[tuple[object, ...], Site]) -> None:
+        self.ordinal = ordinal
+        self.sites = sites
+        self.scope = root
+        self.phase = SETUP
+        self.depth = 0
+        self.pushed = False
+        # A thread that Python did not start belongs to the autograd engine.
+        self.autograd = threading.get_ident() not in threading._active  # type: ignore[attr-defined]
+        self.backward_depth = 1 if self.autograd else 0
+        self.backward_base = root
+        self.pending_view = False
+        self.previous: Node | None = None
+        self.last_number: int
+        self.number_base: int
+        self.node_of_number: list[Node | None]
+        self.resume_numbering()
+
+    def resume_numbering(self) -> None:
+        """Start attributing autograd nodes from here; earlier ones were not watched."""
+        self.last_number = torch.autograd._get_sequence_nr()
+        self.number_base = self.last_number
+        self.node_of_number = []
+        self.pending_view = False
+
+    def number_nodes(self, now: int, node: Node) -> None:
+        """Autograd nodes made since the last operator belong to `node`.
+
+        The first of them belongs to the operator before, if that wrote in place to a view: its
+        CopySlices node gets its number only after the operator ran.
+        """
+        made = now - self.last_number
+        if made == 1 and not self.pending_view:
+            self.node_of_number.append(node)
+            self.last_number = now
+            return
+        if made < 0 or made > _KEPT_NUMBERS:
+            self.resume_numbering()
+            return
+        numbers = self.node_of_number
+        if self.pending_view:
+            numbers.append(self.previous)
+            made -= 1
+        numbers.extend([node] * made)
+        self.last_number = now
+
+    def node_for(self, number: int) -> Node | None:
+        """The forward node that made autograd node `number`, if this thread made it."""
+        index = number - self.number_base
+        if 0 <= index < len(self.node_of_number):
+            return self.node_of_number[index]
+        return None
+
+    def forget_old_numbers(self) -> None:
+        """Keep the latest numbers only, so that a long run does not grow."""
+        surplus = len(self.node_of_number) - 8 * _KEPT_NUMBERS
+        if surplus > 0:
+            del self.node_of_number[:surplus]
+            self.number_base += surplus

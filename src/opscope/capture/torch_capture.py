@@ -1,0 +1,426 @@
+"""Capture of a PyTorch program: modules, optimizers, steps, threads around the dispatch mode."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from opscope.capture.eager import EagerMode
+from opscope.capture.parameters import Names
+from opscope.capture.patches import Patches
+from opscope.capture.steps import StepClock
+from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
+from opscope.capture.threads import Threads, push, remove
+from opscope.events import Loss, Node, Output, Outside, StepRecord
+from opscope.messages import say_once
+from opscope.pipeline import Pipeline
+
+_UNSEEN_MAKERS = (
+    (torch, "from_dlpack"),
+    (torch.utils.dlpack, "from_dlpack"),
+    (torch._utils, "_rebuild_tensor"),
+)
+_compiling = torch.compiler.is_compiling
+_grad_enabled = torch.is_grad_enabled
+
+
+class TorchCapture:
+    """Watches every operator of this process from `start` to `stop`."""
+
+    def __init__(
+        self, pipeline: Pipeline, rank: Callable[[], int], with_class: bool = True
+    ) -> None:
+        self._pipeline = pipeline
+        self._rank = rank
+        self._with_class = with_class
+        self._threads = Threads()
+        self._names = Names()
+        self._mode = EagerMode(pipeline, self._threads, self._names)
+        self._mode.on_setup_end = self._open
+        self._clock = StepClock(self._end_step)
+        self._patches = Patches()
+        self._hooks: list[Any] = []
+        self._losses: list[tuple[Tensor | float, Node | None]] = []
+        self._unscaled: dict[int, Tensor] = {}
+        self._began = 0.0
+        self._running = False
+        self._plain_call = nn.Module.__call__
+        self._watched_call = self._module_call(self._plain_call)
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Patch torch and begin with step 0."""
+        self._running = True
+        _find_optimizers(self._clock.add)
+        self._install()
+        self._begin_step(0)
+
+    def stop(self) -> None:
+        """End the step under way, take everything off and close the sinks."""
+        if not self._running:
+            return
+        self._running = False
+        if self._mode.order:
+            if not self._pipeline.opened:
+                self._open()
+            self._deliver_step(skipped=False, complete=False)
+        self._set_recording(False)
+        self._uninstall()
+        self._pipeline.close()
+
+    def mark_step(self) -> None:
+        """`opscope.step()`: the script says that a step ends here."""
+        if self._running:
+            self._clock.mark()
+
+    @property
+    def step(self) -> int:
+        """The number of the step under way."""
+        return self._mode.step
+
+    @property
+    def opened(self) -> bool:
+        """Whether any operator was seen, so that the sinks were opened."""
+        return self._pipeline.opened
+
+    def abandon(self) -> None:
+        """In a forked child: take the mode off this thread and forget the sinks' files."""
+        self._running = False
+        self._mode.recording = False
+        remove(self._mode)
+        self._uninstall()
+
+    def _open(self) -> None:
+        self._pipeline.open(self._rank())
+
+    # ------------------------------------------------------------------ steps
+
+    def _begin_step(self, step: int) -> None:
+        self._mode.begin_step(step)
+        self._began = time.perf_counter()
+        wanted = self._pipeline.wants_step(step)
+        if wanted:
+            self._pipeline.begin_step(step)
+        self._set_recording(wanted)
+
+    def _end_step(self, skipped: bool) -> None:
+        if not self._running:
+            return
+        if self._mode.recording:
+            self._mode.end_setup()
+            self._deliver_step(skipped, complete=True)
+        self._begin_step(self._mode.step + 1)
+
+    def _deliver_step(self, skipped: bool, complete: bool) -> None:
+        orders = self._mode.finish_step()
+        losses = [Loss(_number(value), node) for value, node in self._losses]
+        self._losses.clear()
+        self._unscaled.clear()
+        seconds = time.perf_counter() - self._began
+        record = StepRecord(self._mode.step, orders, losses, seconds, skipped, complete)
+        with _plain_torch():
+            self._pipeline.end_step(record)
+        self._threads.forget_old_numbers()
+
+    def _set_recording(self, wanted: bool) -> None:
+        self._mode.recording = wanted
+        self._follow(self._threads.local.state)
+        # A step that is not recorded needs module calls only where they are what counts steps.
+        if wanted or not self._clock.has_optimizer:
+            nn.Module.__call__ = self._watched_call
+        else:
+            nn.Module.__call__ = self._plain_call
+
+    def _follow(self, state: ThreadState) -> None:
+        """Put the mode on this thread, or take it off, as the step wants."""
+        wanted = self._mode.recording
+        if state.pushed != wanted:
+            state.pushed = wanted
+            if wanted:
+                state.resume_numbering()
+                push(self._mode)
+            else:
+                remove(self._mode)
+
+    # ------------------------------------------------------------------ patches
+
+    def _install(self) -> None:
+        self._patches.set(nn.Module, "__call__", self._watched_call)
+        self._patches.set(
+            torch.autograd,
+            "_engine_run_backward",
+            self._backward(torch.autograd._engine_run_backward),
+        )
+        self._patches.set(Optimizer, "__init__", self._optimizer_init(Optimizer.__init__))
+        self._patches.set(threading.Thread, "run", self._thread_run(threading.Thread.run))
+        scaler = torch.amp.GradScaler
+        self._patches.set(scaler, "scale", self._scale(scaler.scale))
+        self._patches.set(scaler, "step", self._scaler_step(scaler.step))
+        self._patches.set(scaler, "update", self._scaler_update(scaler.update))
+        self._patches.set(torch, "compile", self._compile(torch.compile))
+        for owner, name in _UNSEEN_MAKERS:
+            self._patches.set(owner, name, self._maker(getattr(owner, name)))
+        loader = torch.utils.data.dataloader._BaseDataLoaderIter
+        self._patches.set(loader, "__next__", self._next_batch(loader.__next__))
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._before_optimizer),
+            register_optimizer_step_post_hook(self._after_optimizer),
+        ]
+
+    def _uninstall(self) -> None:
+        nn.Module.__call__ = self._watched_call
+        self._patches.undo()
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, capture = self._threads.local, self
+
+        def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if _compiling():
+                return original(module, *args, **kwargs)
+            state = local.state
+            parent = state.scope
+            scope = parent.children.get(id(module))
+            if scope is None or scope.module() is not module:
+                scope = parent.child(module, capture._with_class)
+            if state.depth == 0:
+                capture._enter_outermost(state, module, args, kwargs)
+            state.scope = scope
+            state.depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                state.depth -= 1
+                state.scope = parent
+                if state.depth == 0:
+                    capture._leave_outermost(state)
+
+        return functools.wraps(original)(__call__)
+
+    def _enter_outermost(
+        self, state: ThreadState, module: nn.Module, args: Any, kwargs: Any
+    ) -> None:
+        if state.pushed != self._mode.recording:
+            self._follow(state)
+        if not self._mode.recording or state.backward_depth:
+            return
+        self._names.add_root(module)
+        self._mode.end_setup()
+        if state.phase != OPTIMIZER:
+            state.phase = FORWARD if module.training or _grad_enabled() else EVAL
+        for name, tensor in _arguments(args, kwargs):
+            if self._mode.source_of(tensor) == ("outside", "", ""):
+                self._mode.add_arrival(tensor, Outside("batch", name))
+        if type(module).__name__ == "OptimizedModule":
+            self._say_compiled()
+
+    def _leave_outermost(self, state: ThreadState) -> None:
+        if not state.backward_depth:
+            self._clock.outermost_call_ended()
+
+    def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
+            state = self._threads.local.state
+            if self._mode.recording and not state.backward_depth:
+                self._mode.end_setup()
+                self._note_losses(roots)
+            base = state.backward_base
+            state.backward_base = state.scope
+            state.backward_depth += 1
+            try:
+                return original(roots, *args, **kwargs)
+            finally:
+                state.backward_depth -= 1
+                state.backward_base = base
+                if not state.backward_depth and state.phase in (FORWARD, EVAL):
+                    state.phase = TAIL
+
+        return functools.wraps(original)(run_backward)
+
+    def _note_losses(self, roots: Any) -> None:
+        for root in roots:
+            if isinstance(root, Tensor) and root.numel() == 1:
+                loss = self._unscaled.get(id(root), root)
+                source = self._mode.source_of(loss)
+                node = source.node if isinstance(source, Output) else None
+                with _plain_torch():
+                    value = loss.detach().clone() if loss.is_cuda else _number(loss)
+                self._losses.append((value, node))
+
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        state = self._threads.local.state
+        state.phase = OPTIMIZER
+        if state.depth == 0:
+            state.scope = self._threads.root.optimizer(optimizer, self._with_class)
+        if self._mode.recording:
+            self._mode.end_setup()
+            self._names.add_optimizer(optimizer)
+        return self._wrap_closure(state, args, kwargs)
+
+    def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
+        """A closure computes a loss: what runs inside it is forward."""
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._closure(state, args[1]), *args[2:]), kwargs
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._closure(state, kwargs["closure"])}
+        return None
+
+    def _closure(self, state: ThreadState, original: Callable[[], Any]) -> Callable[[], Any]:
+        def closure() -> Any:
+            scope, phase = state.scope, state.phase
+            state.scope, state.phase = self._threads.root, FORWARD
+            try:
+                return original()
+            finally:
+                state.scope, state.phase = scope, phase
+
+        return closure
+
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        state = self._threads.local.state
+        if state.depth == 0:
+            state.scope = self._threads.root
+        state.phase = FORWARD
+        if self._mode.recording:
+            self._names.add_optimizer(optimizer)
+        self._clock.stepped(optimizer)
+
+    def _optimizer_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(optimizer, *args, **kwargs)
+            self._clock.add(optimizer)
+
+        return functools.wraps(original)(__init__)
+
+    def _scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def scale(scaler: Any, outputs: Any) -> Any:
+            scaled = original(scaler, outputs)
+            if self._mode.recording and isinstance(scaled, Tensor):
+                self._unscaled[id(scaled)] = outputs
+            return scaled
+
+        return functools.wraps(original)(scale)
+
+    def _scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(scaler: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if scaler.is_enabled():
+                self._clock.scaler_stepped(optimizer)
+            return original(scaler, optimizer, *args, **kwargs)
+
+        return functools.wraps(original)(step)
+
+    def _scaler_update(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(scaler, *args, **kwargs)
+            self._clock.scaler_updated()
+            return result
+
+        return functools.wraps(original)(update)
+
+    def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            self._say_compiled()
+            return original(*args, **kwargs)
+
+        return functools.wraps(original)(compile)
+
+    def _say_compiled(self) -> None:
+        say_once(
+            "this program uses torch.compile: operators inside compiled regions are not looked "
+            "into yet, only what runs outside them is recorded"
+        )
+
+    def _thread_run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(thread: threading.Thread) -> None:
+            if self._running:
+                self._follow(self._threads.local.state)
+            original(thread)
+
+        return functools.wraps(original)(run)
+
+    def _maker(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a function that makes a tensor without an operator."""
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = original(*args, **kwargs)
+            if self._mode.recording and not (args and isinstance(args[0], Tensor)):
+                self._mode.forget(made)
+            return made
+
+        return functools.wraps(original)(make)
+
+    def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            batch = original(iterator)
+            if self._mode.recording:
+                for name, tensor in _arguments((batch,), {}):
+                    self._mode.add_arrival(tensor, Outside("batch", name))
+            return batch
+
+        return functools.wraps(original)(__next__)
+
+
+class _plain_torch:  # noqa: N801 - used like a function
+    """Tensor code inside is not watched, has no gradients and reaches none of the user's modes."""
+
+    def __enter__(self) -> None:
+        self._guards = [
+            torch._C._DisableTorchDispatch(),
+            torch._C.DisableTorchFunction(),
+            torch._C._AutoDispatchBelowAutograd(),
+        ]
+
+    def __exit__(self, *exc: object) -> None:
+        while self._guards:
+            self._guards.pop()
+
+
+def _number(value: Tensor | float) -> float:
+    if not isinstance(value, Tensor):
+        return value
+    with _plain_torch():
+        number = value.item()
+    return float(number.real) if isinstance(number, complex) else float(number)
+
+
+def _arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
+    """Tensors among a call's arguments, named by position or key, two levels deep."""
+    found: list[tuple[str, Tensor]] = []
+
+    def look(name: str, value: Any, depth: int) -> None:
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif depth and isinstance(value, dict):
+            for key, item in value.items():
+                look(f"{name}.{key}", item, depth - 1)
+        elif depth and isinstance(value, (list, tuple)):
+            for index, item in enumerate(value):
+                look(f"{name}.{index}", item, depth - 1)
+
+    for index, value in enumerate(args):
+        look(f"input{index}", value, 2)
+    for key, value in kwargs.items():
+        look(key, value, 2)
+    return found
+
+
+def _find_optimizers(add: Callable[[Any], None]) -> None:
+    """Optimizers made before capture started."""
+    for candidate in gc.get_objects():
+        if issubclass(type(candidate), Optimizer):
+            add(candidate)

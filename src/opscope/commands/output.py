@@ -1,0 +1,98 @@
+"""How commands print: tables for people, JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from opscope.rundir.jsonlines import dumps
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def add_json_flag(parser: argparse.ArgumentParser) -> None:
+    """The `--json` that every verb has."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; NaN, infinities and integers beyond 2**53 are strings."""
+    print(dumps(value, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table: with rich on a terminal that has it, else as aligned text."""
+    texts = [[cell(value) for value in row] for row in rows]
+    right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
+    if not (sys.stdout.isatty() and _print_rich(columns, texts, right)):
+        _print_plain(columns, texts, right)
+
+
+def print_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print comma-separated values with full precision."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def cell(value: Any) -> str:
+    """A value for people: six digits of a float, a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(cell, value)) + "]"
+    return str(value)
+
+
+def number(value: float) -> str:
+    """A number for people; integers are exact.
+
+    >>> number(0.1 + 0.2), number(2**60), number(-math.inf)
+    ('0.3', '1152921504606846976', '-Inf')
+    """
+    if isinstance(value, int):
+        return str(value)
+    if math.isfinite(value):
+        return f"{value:.6g}"
+    return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    power = min(max(count, 1).bit_length() - 1, 49) // 10
+    return f"{count / (1 << 10 * power):.3g} {_UNITS[power]}"
+
+
+def _is_numeric(column: Sequence[Any]) -> bool:
+    return all(value is None or isinstance(value, (int, float)) for value in column)
+
+
+def _print_plain(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
+    lines = [list(columns), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = zip(line, widths, right, strict=True)
+        text = "  ".join(t.rjust(width) if r else t.ljust(width) for t, width, r in cells)
+        print(text.rstrip())
+
+
+def _print_rich(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> bool:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, is_right in zip(columns, right, strict=True):
+        table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+    return True

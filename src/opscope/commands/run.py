@@ -1,0 +1,59 @@
+"""Run a training script under opscope.
+
+The script runs in this process, exactly as `python script.py` would run it; opscope watches its
+operators and writes a run directory, or a dump if `--dump` is given.
+
+  opscope run [options] script.py [args...]
+  opscope run [options] -m module [args...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.script import check_script, run_module, run_script
+from opscope.session import Session, begin
+from opscope.settings.run import load_run_settings
+
+_OPTIONS = (
+    ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
+    ("--run-dir", "DIR", "where to write the run (default: ./opscope-runs/{script}-{time}-{id})"),
+    ("--steps", "RANGES", 'only these steps, such as "0|5-8|100-120" (default: all)'),
+    ("--every", "N", "only one step in N (default: 1)"),
+    ("--scope", "GLOB", "only operators whose scope matches, such as '*/conv3-Conv2d*'"),
+    ("--include", "PHASES", "also dump and watch these phases: setup, eval"),
+    ("--budget", "SIZE", "how large a rank of the run may grow (default: 2GiB)"),
+    ("--keep-runs", "N", "keep this many runs in ./opscope-runs (default: all)"),
+    ("--watch", "WHAT", "watchpoints: none, recommended, a file or a specification"),
+)
+VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "opscope run [options] script.py [args...] | opscope run [options] -m module ..."
+    for name, metavar, text in _OPTIONS:
+        parser.add_argument(name, metavar=metavar, help=text)
+    parser.add_argument("--record", action="store_true", help="write the run beside a dump")
+    parser.add_argument("--no-record", action="store_true", help="no flight recorder")
+    parser.add_argument("--no-page", action="store_true", help="no page")
+
+
+def run(args: argparse.Namespace) -> int:
+    command: list[str] = args.command_line
+    is_module = command[:1] == ["-m"]
+    target = command[1:2] if is_module else command[:1]
+    if not target:
+        raise OpscopeError("nothing to run: name a script, or -m and a module")
+    if not is_module:
+        check_script(target[0])
+    settings = load_run_settings(vars(args), os.environ, Path.cwd())
+    arguments = command[2:] if is_module else command[1:]
+    begin(lambda: Session(settings, target[0], command))
+    if is_module:
+        run_module(target[0], arguments)
+    else:
+        run_script(target[0], arguments)
+    return 0

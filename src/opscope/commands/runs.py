@@ -1,0 +1,55 @@
+"""List the runs in a directory."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from opscope.commands.output import add_json_flag, print_json, print_table, size
+from opscope.errors import OpscopeError
+from opscope.messages import say
+from opscope.read.run import open_run
+from opscope.read.summary import Summary, summarize
+from opscope.rundir.layout import RUNS
+from opscope.rundir.retention import runs_in
+
+_COLUMNS = ("name", "started", "state", "ranks", "steps", "nodes", "last loss", "size")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope runs`."""
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=Path(RUNS), help=f"default: ./{RUNS}"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line per run, the newest last."""
+    if not args.directory.is_dir() and str(args.directory) != RUNS:
+        raise OpscopeError(f"{args.directory}: there is no such directory")
+    summaries = [summary for path in runs_in(args.directory) if (summary := _summary(path))]
+    if args.json:
+        print_json([summary._asdict() for summary in summaries])
+    elif summaries:
+        print_table(_COLUMNS, [_line(summary) for summary in summaries])
+    else:
+        say(f"there is no run in {args.directory}")
+    return 0
+
+
+def _summary(path: Path) -> Summary | None:
+    try:
+        return summarize(open_run(path))
+    except OpscopeError as error:
+        say(str(error))
+        return None
+
+
+def _line(summary: Summary) -> list[Any]:
+    started = datetime.fromisoformat(summary.started).astimezone()
+    values: dict[str, Any] = summary._asdict()
+    values |= {"started": f"{started:%Y-%m-%d %H:%M:%S}", "size": size(summary.size)}
+    return list(values.values())

@@ -1,0 +1,132 @@
+"""Show one operator of a run: where it is in the code, what went in, what came out.
+
+NODE is a full name, an end or a part of one that only this node has, or an id; `NODE:1` shows
+output 1 alone and `NODE:input:1` input 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from opscope.commands.output import add_json_flag, cell, print_json, print_table
+from opscope.errors import OpscopeError
+from opscope.events import IO
+from opscope.read.find import find_run
+from opscope.read.node_view import node_view
+from opscope.read.nodes import Address, find_node, parse_address
+from opscope.read.run import Rank, open_run
+
+_FACTS = ("op", "scope", "phase", "forward", "parameter", "gradient_of")
+_NUMBERS = ("min", "max", "mean", "std", "l2")
+_COUNTS = ("nan", "posinf", "neginf", "zero")
+_LAST = 10
+
+Data = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope show`."""
+    parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
+    parser.add_argument("node", metavar="NODE[:slot]")
+    parser.add_argument("--rank", type=int, help="default: the first rank")
+    parser.add_argument("--step", type=int, help="the numbers of this step only")
+    parser.add_argument(
+        "--last", type=int, metavar="N", help=f"the last N steps (default {_LAST}; 0 = all)"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the run knows about the node."""
+    recorded = open_run(find_run(args.run))
+    rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
+    address = parse_address(args.node)
+    node = find_node(rank.nodes.values(), address.node)
+    steps = None if args.step is None else {args.step}
+    view = node_view(recorded, rank, node, steps)
+    _narrow(view, address)
+    if args.step is not None:
+        _require_rows(view, rank, args.step)
+    keep = args.last if args.last is not None else (0 if args.json else _LAST)
+    earlier = _keep_last(view, keep)
+    if args.json:
+        print_json(view)
+    else:
+        _print(view, earlier)
+    return 0
+
+
+def _narrow(view: Data, address: Address) -> None:
+    """Keep the one slot that was asked for."""
+    if address.slot is None:
+        return
+    kept, other = ("inputs", "outputs") if address.io is IO.INPUT else ("outputs", "inputs")
+    slots = [value["slot"] for value in view[kept]]
+    if address.slot not in slots:
+        known = ", ".join(map(str, slots)) or "none"
+        raise OpscopeError(f"{view['name']} has no {address.io} {address.slot}; it has: {known}")
+    view[kept] = [value for value in view[kept] if value["slot"] == address.slot]
+    view[other] = []
+
+
+def _require_rows(view: Data, rank: Rank, step: int) -> None:
+    if any(value["rows"] for value in view["inputs"] + view["outputs"]):
+        return
+    steps = rank.stats({view["node"]})["step"]
+    known = f"it has steps {steps.min()} to {steps.max()}" if steps.size else "it has none"
+    raise OpscopeError(f"there are no numbers of {view['name']} in step {step}; {known}")
+
+
+def _keep_last(view: Data, count: int) -> int:
+    """Drop all but the last steps; returns how many steps were dropped."""
+    values = view["inputs"] + view["outputs"]
+    steps = sorted({row["step"] for value in values for row in value["rows"]})
+    kept = set(steps[-count:]) if count else set(steps)
+    for value in values:
+        value["rows"] = [row for row in value["rows"] if row["step"] in kept]
+    return len(steps) - len(kept)
+
+
+def _print(view: Data, earlier: int) -> None:
+    print(f"{view['name']}  (node {view['node']}, graph {view['graph']}, rank {view['rank']})")
+    for name in _FACTS:
+        if view[name]:
+            print(f"  {name.replace('_', ' '):<12} {view[name]}")
+    for name, text in view["arguments"].items():
+        print(f"  {'argument':<12} {name}={text}")
+    _print_stack(view["stack"])
+    for value in view["inputs"] + view["outputs"]:
+        _print_value(value)
+    if earlier:
+        print(f"\n{earlier} earlier steps are not shown; --last 0 shows all")
+
+
+def _print_stack(stack: list[Data]) -> None:
+    for frame in [frame for frame in stack if frame["user"]] or stack:
+        print(f"  {frame['file']}:{frame['line']} in {frame['function']}")
+        if frame["code"]:
+            print(f"      {frame['code']}")
+
+
+def _print_value(value: Data) -> None:
+    print(f"\n{value['io']} {value['slot']}{_origin(value)}")
+    if not value["rows"]:
+        print("  no numbers")
+        return
+    print_table(
+        ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count"),
+        [
+            [row[name] for name in ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count")]
+            for row in value["rows"]
+        ],
+    )
+
+
+def _origin(value: Data) -> str:
+    source = value.get("source")
+    if source is None:
+        return f": updates {value['parameter']}" if value["parameter"] else ""
+    if "kind" in source:
+        return f": {source['kind']} {source['name']}".rstrip()
+    return f": from {source['name']}:{cell(source['slot'])}"

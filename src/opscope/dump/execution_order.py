@@ -1,0 +1,77 @@
+"""`execution_order/`: the order of a graph's operators, and the iterations that were captured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from opscope.dump import csvtext
+from opscope.dump.files import TempFiles, append, make_directory
+from opscope.events import Node
+
+DIRECTORY = "execution_order"
+_HEADER = "NodeExecutionOrder-FullNameWithScope"
+
+
+class Order:
+    """The operators of one graph in their order; those that come later are put in their place."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._latest: list[Node] = []
+        self._known: set[str] = set()
+
+    def add(self, nodes: Sequence[Node]) -> bool:
+        """Take in the order of one step; returns whether anything was new."""
+        if self._latest == nodes:
+            return False
+        self._latest = list(nodes)
+        new = self._new_after(nodes)
+        if new:
+            self.names = self._merged(new)
+        return bool(new)
+
+    def _new_after(self, nodes: Sequence[Node]) -> dict[str, list[str]]:
+        """The names not seen before, by the known name they come after ("" for the start)."""
+        new: dict[str, list[str]] = {}
+        anchor = ""
+        arriving: set[str] = set()
+        for node in nodes:
+            if node.name in self._known:
+                anchor = node.name
+            elif node.name not in arriving:
+                arriving.add(node.name)
+                new.setdefault(anchor, []).append(node.name)
+        self._known |= arriving
+        return new
+
+    def _merged(self, new: dict[str, list[str]]) -> list[str]:
+        merged = new.get("", [])
+        for name in self.names:
+            merged.append(name)
+            merged.extend(new.get(name, ()))
+        return merged
+
+
+class ExecutionOrder:
+    """Keeps both files of every graph."""
+
+    def __init__(self, root: Path, temp: TempFiles) -> None:
+        self._directory = root / DIRECTORY
+        self._temp = temp
+        self._orders: dict[int, Order] = {}
+
+    def add(self, graph: int, iteration: int, nodes: Sequence[Node]) -> None:
+        """An iteration of this graph was captured."""
+        if not self._orders:
+            make_directory(self._directory)
+        order = self._orders.setdefault(graph, Order())
+        if order.add(nodes):
+            self._write(graph, order.names)
+        path = self._directory / f"ms_global_execution_order_graph_{graph}.csv"
+        append(path, f"{iteration}\n".encode())
+
+    def _write(self, graph: int, names: Sequence[str]) -> None:
+        lines = [_HEADER, *map(csvtext.field, names)]
+        path = self._directory / f"ms_execution_order_graph_{graph}.csv"
+        self._temp.place_bytes(path, csvtext.encode(lines, "\n"))

@@ -1,0 +1,86 @@
+"""Files that appear complete or not at all, and lines appended in one write."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
+
+
+def make_directory(path: str | Path) -> None:
+    """Create a directory and those above it."""
+    Path(path).mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+
+
+def write_all(descriptor: int, buffers: Sequence[Any], size: int) -> None:
+    """Write the buffers, which are `size` bytes together."""
+    written = os.writev(descriptor, buffers)
+    if written < size:
+        _write_rest(descriptor, buffers, written)
+
+
+def _write_rest(descriptor: int, buffers: Sequence[Any], done: int) -> None:
+    """Go on after a write that was cut short."""
+    for buffer in buffers:
+        view = _bytes_of(buffer)
+        while done < len(view):
+            done += os.write(descriptor, view[done:])
+        done -= len(view)
+
+
+def _bytes_of(buffer: Any) -> memoryview:
+    flat = buffer.reshape(-1).view("u1") if hasattr(buffer, "reshape") else buffer
+    return memoryview(flat)
+
+
+def append(path: str | Path, data: bytes) -> None:
+    """Append to a file with one write, creating it if need be."""
+    descriptor = os.open(path, _APPEND, _FILE_MODE)
+    try:
+        write_all(descriptor, [data], len(data))
+    finally:
+        os.close(descriptor)
+
+
+class TempFiles:
+    """Writes into a directory of temporary files and renames what is complete into its place."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = str(directory)
+        self._numbers = itertools.count()
+
+    def place(self, path: str | Path, buffers: Sequence[Any], size: int) -> None:
+        """Make a file hold exactly these buffers, which are `size` bytes together."""
+        temporary = f"{self._directory}/{next(self._numbers)}"
+        try:
+            self._write(temporary, buffers, size)
+            os.rename(temporary, path)  # noqa: PTH104 - once per value
+        except BaseException as error:
+            if isinstance(error, OSError):
+                error.filename = error.filename or str(path)
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+
+    def place_bytes(self, path: str | Path, data: bytes) -> None:
+        """Make a file hold exactly these bytes."""
+        self.place(path, [data], len(data))
+
+    def _write(self, temporary: str, buffers: Sequence[Any], size: int) -> None:
+        descriptor = os.open(temporary, _NEW_FILE, _FILE_MODE)
+        try:
+            write_all(descriptor, buffers, size)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Remove the directory and what an interrupted write left there."""
+        shutil.rmtree(self._directory, ignore_errors=True)

@@ -1,0 +1,154 @@
+"""`.dump_metadata/manifest.json`: what the dump holds and whether it is complete."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+METADATA = ".dump_metadata"
+MANIFEST = f"{METADATA}/manifest.json"
+FORMAT_VERSION = 1
+_ALWAYS_FRESH = 1000
+_MAX_SKIPPED = 1000
+
+
+@dataclass(slots=True)
+class Iteration:
+    """What was written of one iteration."""
+
+    iteration: int
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    complete: bool = False
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Values of one operator that could not be saved."""
+
+    name: str
+    io: str
+    slot: int
+    reason: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The state of a dump; any thread may add to it."""
+
+    run: str
+    rank: int
+    started: str = field(default_factory=lambda: _now())
+    ended: str = ""
+    complete: bool = False
+    failure: str = ""
+    dropped: int = 0
+    iterations: dict[int, Iteration] = field(default_factory=dict)
+    skipped: dict[tuple[str, str, int, str], Skipped] = field(default_factory=dict)
+    skipped_values: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _written: float = field(default=0.0, init=False)
+
+    def wrote(self, iteration: int, size: int) -> None:
+        """A file of this iteration is in its place."""
+        with self._lock:
+            entry = self._iteration(iteration)
+            entry.files += 1
+            entry.bytes += size
+
+    def wrote_rows(self, iteration: int, count: int) -> None:
+        """Rows of this iteration are in its statistic.csv."""
+        with self._lock:
+            self._iteration(iteration).rows += count
+
+    def finish_iteration(self, iteration: int, complete: bool) -> None:
+        """Everything of this iteration that there is has been written."""
+        with self._lock:
+            if complete or iteration in self.iterations:
+                self._iteration(iteration).complete = complete
+
+    def skip(self, name: str, io: str, slot: int, reason: str) -> None:
+        """A value cannot be saved."""
+        key = (name, io, slot, reason)
+        with self._lock:
+            self.skipped_values += 1
+            if key in self.skipped or len(self.skipped) < _MAX_SKIPPED:
+                self.skipped.setdefault(key, Skipped(*key)).count += 1
+
+    def finish(self, failure: str, dropped: int) -> None:
+        """The dump is over."""
+        with self._lock:
+            self.ended = _now()
+            self.failure, self.dropped = failure, dropped
+            self.complete = not failure and not dropped
+
+    def __str__(self) -> str:
+        with self._lock:
+            parts = list(self.iterations.values())
+        files = sum(each.files for each in parts)
+        megabytes = sum(each.bytes for each in parts) / 1e6
+        rows = sum(each.rows for each in parts)
+        return f"{files} files ({megabytes:.1f} MB) and {rows} rows of {len(parts)} iterations"
+
+    def is_due(self) -> bool:
+        """Whether to write it after an iteration: always, once a second when it has grown long."""
+        now = time.monotonic()
+        if len(self.iterations) > _ALWAYS_FRESH and now - self._written < 1:
+            return False
+        self._written = now
+        return True
+
+    def to_json(self) -> str:
+        """The file's text."""
+        with self._lock:
+            content = {
+                "format": FORMAT_VERSION,
+                "run": self.run,
+                "rank": self.rank,
+                "started": self.started,
+                "ended": self.ended or None,
+                "complete": self.complete,
+                "failure": self.failure or None,
+                "dropped_values": self.dropped,
+                "skipped_values": self.skipped_values,
+                "skipped": [asdict(each) for each in self.skipped.values()],
+                "iterations": [asdict(self.iterations[key]) for key in sorted(self.iterations)],
+            }
+        return _dumps(content)
+
+    def _iteration(self, iteration: int) -> Iteration:
+        entry = self.iterations.get(iteration)
+        if entry is None:
+            entry = self.iterations[iteration] = Iteration(iteration)
+        return entry
+
+
+def run_of(rank_directory: Path) -> str | None:
+    """The run that wrote a `rank_N` directory, if its manifest can be read."""
+    try:
+        content = json.loads((rank_directory / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return None
+    return content.get("run") if isinstance(content, dict) else None
+
+
+def _dumps(content: dict[str, object]) -> str:
+    """JSON with one line per entry of a list, so that a long manifest stays readable."""
+    lines = [f"  {json.dumps(key)}: {_value(value)}" for key, value in content.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat()

@@ -1,0 +1,179 @@
+"""Whose dump directory it is: a lock per rank, and room made for a new run."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from opscope.dump.files import make_directory
+from opscope.dump.manifest import run_of
+from opscope.errors import OpscopeError
+from opscope.messages import say_once
+
+if TYPE_CHECKING:
+    from opscope.settings.dump import DumpSettings
+
+PREVIOUS = ".previous"
+_PATIENCE_S = 0.3
+_BUSY = (errno.EWOULDBLOCK, errno.EACCES)
+_LOCK_NAME = re.compile(r"\.rank_(\d+)\.lock")
+_RANK_NAME = re.compile(r"rank_(\d+)")
+
+
+def check_path_free(settings: DumpSettings, rank: int | None, run_id: str) -> None:
+    """Raise if a live run writes into the path: another run, or this one's same rank."""
+    _check_free(settings.path, rank, run_id)
+
+
+class RankLock:
+    """Holds `{path}/.rank_N.lock` while a run writes `{path}/rank_N`; the kernel frees it."""
+
+    def __init__(self, path: Path, rank: int, run_id: str) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        make_directory(path)
+        _check_free(path, rank, run_id)
+        self._take(path / f".rank_{rank}.lock", run_id)
+        _held.add(self)
+
+    def _take(self, file: Path, run_id: str) -> None:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not _lock(descriptor, fcntl.LOCK_EX):
+            os.close(descriptor)
+            raise _in_use(self._path, _holder(file))
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go of the path."""
+        descriptor, self._descriptor = self._descriptor, None
+        _held.discard(self)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+_held: WeakSet[RankLock] = WeakSet()
+
+
+def _release_in_child() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
+
+
+def make_room(path: Path, rank: int, run_id: str) -> Path | None:
+    """Move what earlier runs left to `.previous/{time}`; returns where. Needs the rank's lock."""
+    with _one_at_a_time(path):
+        old = [
+            directory for directory in _rank_directories(path) if _is_old(directory, rank, run_id)
+        ]
+        if not old:
+            return None
+        target = _new_directory(path / PREVIOUS)
+        for directory in old:
+            directory.rename(target / directory.name)
+        return target
+
+
+def _is_old(directory: Path, rank: int, run_id: str) -> bool:
+    if directory.name == f"rank_{rank}":
+        return True
+    return (
+        not _is_held(directory.with_name(f".{directory.name}.lock")) and run_of(directory) != run_id
+    )
+
+
+def _rank_directories(path: Path) -> list[Path]:
+    return sorted(each for each in path.iterdir() if _RANK_NAME.fullmatch(each.name))
+
+
+def _new_directory(parent: Path) -> Path:
+    name = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(10_000):
+        target = parent / (f"{name}-{number}" if number else name)
+        if not target.exists():
+            make_directory(target)
+            return target
+    raise OSError(errno.EEXIST, "no free name", str(parent / name))
+
+
+@contextlib.contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_free(path: Path, rank: int | None, run_id: str) -> None:
+    for file in _lock_files(path):
+        if not _is_held(file):
+            continue
+        holder = _holder(file)
+        if holder.get("run") != run_id or file.name == f".rank_{rank}.lock":
+            raise _in_use(path, holder)
+
+
+def _lock_files(path: Path) -> list[Path]:
+    try:
+        return sorted(each for each in path.iterdir() if _LOCK_NAME.fullmatch(each.name))
+    except OSError:
+        return []
+
+
+def _is_held(file: Path) -> bool:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _lock(descriptor, fcntl.LOCK_SH, patience_s=0)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, patience_s: float = _PATIENCE_S) -> bool:
+    """Lock a file; waits a moment, because another process may just be looking."""
+    give_up = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno not in _BUSY:
+                say_once(f"the dump's path cannot be locked ({error.strerror}); go on without")
+                return True
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(0.01)
+
+
+def _holder(file: Path) -> dict[str, object]:
+    try:
+        holder = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def _in_use(path: Path, holder: dict[str, object]) -> OpscopeError:
+    who = f"process {holder['pid']}" if "pid" in holder else "another process"
+    run = f" (run {holder['run']})" if "run" in holder else ""
+    return OpscopeError(
+        f"{path}: {who}{run} is writing a dump there; wait until it ends, or give another path"
+    )

@@ -1,0 +1,116 @@
+"""Which operators and which devices the user wants dumped."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opscope.dump.digest import ALGORITHMS
+from opscope.events import Node, Phase, Want
+from opscope.messages import say, say_once
+
+if TYPE_CHECKING:
+    from opscope.settings.dump import DumpSettings
+    from opscope.settings.kernels import KernelPattern
+
+_TRAINING = frozenset({Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER})
+_MAX_NAMES = 20_000
+
+
+def takes_values(settings: DumpSettings) -> bool:
+    """Whether the tensors themselves are needed: to save them, or for their digest."""
+    digests = ALGORITHMS.keys() & settings.statistic_category
+    return settings.saves_tensors or (settings.saves_statistics and bool(digests))
+
+
+def wanted(settings: DumpSettings) -> Want:
+    """What the settings want of an operator.
+
+    Rows come ready where no digest is asked for. They do not tell the device, so where that
+    matters the values are asked for beside them.
+    """
+    digests = bool(ALGORITHMS.keys() & settings.statistic_category)
+    rows = settings.saves_statistics and not digests
+    values = takes_values(settings) or settings.support_device is not None
+    want = Want.NOTHING
+    if settings.wants_inputs:
+        want |= Want.INPUT_STATS * rows | Want.INPUT_VALUES * values
+    if settings.wants_outputs:
+        want |= Want.OUTPUT_STATS * rows | Want.OUTPUT_VALUES * values | Want.PARAMETERS
+    return want
+
+
+class Phases:
+    """The phases that are dumped: training, and what was asked for beside it."""
+
+    def __init__(self, include: Iterable[str]) -> None:
+        self._phases = _TRAINING | {Phase(phase) for phase in include}
+
+    def __contains__(self, phase: Phase) -> bool:
+        return phase in self._phases
+
+    def of(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes that ran in one of them."""
+        return [node for node in nodes if node.phase in self._phases]
+
+
+class Kernels:
+    """The user's `kernels`, and which of them ever matched; no patterns stand for everything."""
+
+    def __init__(self, patterns: Sequence[KernelPattern] | None) -> None:
+        self._patterns = patterns
+        self._unmatched = dict.fromkeys(patterns or ())
+        self._names: dict[str, str] = {}
+
+    def select(self, node: Node) -> bool:
+        """Whether this operator is wanted."""
+        if self._patterns is None:
+            return True
+        if len(self._names) < _MAX_NAMES:
+            self._names[node.name] = node.op_type
+        matching = [
+            pattern
+            for pattern in self._patterns
+            if pattern.matches(node.name, node.op_type, node.module_class)
+        ]
+        for pattern in matching:
+            self._unmatched.pop(pattern, None)
+        return bool(matching)
+
+    def report_unmatched(self) -> None:
+        """Tell the person of every pattern that matched nothing, with what may have been meant."""
+        for pattern in self._unmatched:
+            hint = self._hint(pattern)
+            say(f'dump: "{pattern.text}" in kernels matched no operator' + (hint and f": {hint}"))
+
+    def _hint(self, pattern: KernelPattern) -> str:
+        if not self._names:
+            return "no operator was captured"
+        hints = (pattern.near_miss(name) for name in self._names)
+        return next(filter(None, hints), "") or self._similar(pattern.text)
+
+    def _similar(self, text: str) -> str:
+        known = dict.fromkeys([*self._names, *self._names.values()])
+        close = difflib.get_close_matches(text, known, n=1)
+        return f'did you mean "{close[0]}"?' if close else ""
+
+
+class Devices:
+    """The local devices whose values are wanted."""
+
+    def __init__(self, indices: Iterable[int]) -> None:
+        self._indices = frozenset(indices)
+
+    @classmethod
+    def of(cls, indices: Sequence[int] | None) -> Devices | None:
+        """The user's choice, or None when all devices are wanted."""
+        return None if indices is None else cls(indices)
+
+    def select(self, tensor: Any) -> bool:
+        """Whether a tensor on this device is wanted; a tensor on the CPU always is."""
+        index = tensor.device.index
+        if tensor.device.type == "cpu" or index is None:
+            say_once('dump: "support_device" has no effect on the CPU')
+            return True
+        return index in self._indices

@@ -1,0 +1,237 @@
+"""The dump sink: hears what operators did and has it written in the layout of the dump."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+from opscope.dump.failure import describe
+from opscope.dump.labels import LabelBook
+from opscope.dump.manifest import Manifest
+from opscope.dump.ownership import RankLock, make_room
+from opscope.dump.pending import DEFAULT_LIMIT
+from opscope.dump.recorder import Recorder
+from opscope.dump.selection import Devices, Kernels, Phases, takes_values, wanted
+from opscope.dump.store import Store
+from opscope.dump.subject import PARAMETER, Label, Place
+from opscope.dump.writers import BackgroundWriter, DirectWriter, Writer
+from opscope.errors import OpscopeError
+from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, ValueStats, Want
+from opscope.messages import say
+
+if TYPE_CHECKING:
+    from opscope.settings.dump import DumpSettings
+
+_Arguments = ParamSpec("_Arguments")
+_STATS = {IO.INPUT: Want.INPUT_STATS, IO.OUTPUT: Want.OUTPUT_STATS}
+_Callback = Callable[Concatenate["DumpSink", _Arguments], None]
+
+
+def _never_raises(callback: _Callback[_Arguments]) -> _Callback[_Arguments]:
+    """Do nothing when the dump is off, and end the dump rather than training when it fails."""
+
+    @wraps(callback)
+    def guarded(
+        sink: DumpSink, /, *arguments: _Arguments.args, **keywords: _Arguments.kwargs
+    ) -> None:
+        if not sink.is_on:
+            return
+        try:
+            callback(sink, *arguments, **keywords)
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
+            sink.fail(error)
+
+    return guarded
+
+
+class DumpSink(BaseSink):
+    """Writes the values and statistics that the settings ask for.
+
+    `include` names phases to dump beside training: "setup", "eval".
+    """
+
+    def __init__(
+        self,
+        settings: DumpSettings,
+        run_id: str,
+        include: frozenset[str] = frozenset(),
+        memory_limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        self._settings = settings
+        self._run_id = run_id
+        self._memory_limit = memory_limit
+        self._phases = Phases(include)
+        self._kernels = Kernels(settings.kernels if settings.dump_mode == 1 else None)
+        self._devices = Devices.of(settings.support_device)
+        self._takes_values = takes_values(settings)
+        self._want = wanted(settings)
+        self._row_sides = {io for io, flag in _STATS.items() if flag in self._want}
+        self._label_book = LabelBook()
+        self._labels: dict[Node, Label] = {}
+        self._parameters_seen: set[tuple[int, str]] = set()
+        self._elsewhere: set[tuple[Call, IO, int]] = set()
+        self._step, self._captures_step = -1, False
+        self._lock: RankLock | None = None
+        self._opened: Recorder | None = None
+        self._failure = ""
+        self._pid = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is written: opened, neither closed nor failed, not a forked child."""
+        return self._pid == os.getpid() and not self._failure
+
+    @property
+    def _recorder(self) -> Recorder:
+        assert self._opened is not None
+        return self._opened
+
+    def open(self, rank: int) -> None:
+        """Take the rank's directory; OpscopeError if a live run has it."""
+        self._pid = os.getpid()
+        try:
+            self._open(rank)
+        except OpscopeError:
+            self._pid = 0
+            raise
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
+            self.fail(error)
+
+    def _open(self, rank: int) -> None:
+        path = self._settings.path
+        self._lock = RankLock(path, rank, self._run_id)
+        moved = make_room(path, rank, self._run_id)
+        if moved is not None:
+            say(f"dump: what earlier runs left in {path} is now in {moved}")
+        store = Store(path / f"rank_{rank}", self._settings, Manifest(self._run_id, rank))
+        self._opened = Recorder(self._settings, store, self._new_writer(store))
+
+    def _new_writer(self, store: Store) -> Writer:
+        if self._settings.synchronous:
+            return DirectWriter(store.flush)
+        return BackgroundWriter(store.flush, self.fail, self._memory_limit)
+
+    def wants_step(self, step: int) -> bool:
+        usable = self.is_on or (self._opened is None and not self._failure)
+        return usable and step + self._settings.initial_iteration in self._settings.iterations
+
+    def wants(self, node: Node) -> Want:
+        if not self.is_on or node.phase not in self._phases or not self._kernels.select(node):
+            return Want.NOTHING
+        self._labels[node] = self._label_book.label(node.graph, node.op_type, node.name)
+        return self._want
+
+    @_never_raises
+    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+        label = self._labels.get(call.node)
+        if label is None or not self._settings.wants_inputs or not self._captures(call.step):
+            return
+        place = self._place(call)
+        for slot, tensor, source in values:
+            if self._devices is None or self._is_here(call, IO.INPUT, slot, tensor):
+                self._recorder.input(place, label, call, slot, tensor, source)
+
+    @_never_raises
+    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+        label = self._labels.get(call.node)
+        if label is None or not self._settings.wants_outputs or not self._captures(call.step):
+            return
+        place = self._place(call)
+        for slot, tensor, _ in values:
+            if self._devices is None or self._is_here(call, IO.OUTPUT, slot, tensor):
+                self._recorder.output(place, label, call, slot, tensor)
+
+    @_never_raises
+    def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
+        if call.node not in self._labels or not self._settings.wants_outputs:
+            return
+        seen = call.node.graph, source.name
+        if seen in self._parameters_seen or not self._captures(call.step):
+            return
+        self._parameters_seen.add(seen)
+        if self._devices is None or self._devices.select(tensor):
+            label = self._label_book.label(call.node.graph, PARAMETER, source.name)
+            self._recorder.parameter(self._place(call), label, call.time_us, tensor)
+
+    @_never_raises
+    def stats(self, rows: Sequence[ValueStats]) -> None:
+        ready = [
+            (self._place(each.call), self._labels[each.call.node], each)
+            for each in rows
+            if each.io in self._row_sides and self._is_wanted(each)
+        ]
+        if ready:
+            self._recorder.rows(ready)
+
+    @_never_raises
+    def step_end(self, record: StepRecord) -> None:
+        if not self._captures(record.step):
+            return
+        orders = {graph: self._phases.of(nodes) for graph, nodes in record.orders.items()}
+        executed = {graph: nodes for graph, nodes in orders.items() if nodes}
+        iteration = record.step + self._settings.initial_iteration
+        self._recorder.finish(iteration, record.complete, executed)
+        self._parameters_seen.clear()
+        self._elsewhere.clear()
+
+    def close(self) -> None:
+        """Write what is waiting, say what matched nothing, and let go of the directory."""
+        if self._pid != os.getpid():
+            return
+        try:
+            self._close()
+        finally:
+            self._pid = 0
+            if self._lock is not None:
+                self._lock.release()
+
+    def fail(self, error: BaseException) -> None:
+        """End the dump because of an error; training goes on."""
+        if self._failure:
+            return
+        self._failure = describe(error)
+        say(f"dump: {self._failure}; the dump stops here, training goes on")
+        if self._opened is not None:
+            self._opened.note_failure(self._failure)
+
+    def summary(self) -> str:
+        """What was written and where, in one line; empty if there is nothing."""
+        if self._opened is None:
+            return ""
+        return f"{self._opened.manifest} in {self._opened.root}"
+
+    def _close(self) -> None:
+        if self._opened is None:
+            return
+        try:
+            self._opened.close(self._failure)
+        except BaseException as error:
+            self.fail(error)
+            if not isinstance(error, Exception):
+                raise
+        self._kernels.report_unmatched()
+        if not self._failure and not self._opened.manifest.iterations:
+            say(f'dump: nothing was written: iteration "{self._settings.iterations}" never came')
+
+    def _captures(self, step: int) -> bool:
+        if step != self._step:
+            self._step, self._captures_step = step, self.wants_step(step)
+        return self._captures_step
+
+    def _place(self, call: Call) -> Place:
+        return Place(call.node.graph, call.step + self._settings.initial_iteration)
+
+    def _is_wanted(self, value: ValueStats) -> bool:
+        call, io, slot = value[:3]
+        if call.node not in self._labels or not self._captures(call.step):
+            return False
+        return (call, io, slot) not in self._elsewhere
+
+    def _is_here(self, call: Call, io: IO, slot: int, tensor: Any) -> bool:
+        """Whether to take a value for its device; its row is told apart by what is noted here."""
+        if self._devices is None or self._devices.select(tensor):
+            return self._takes_values
+        self._elsewhere.add((call, io, slot))
+        return False

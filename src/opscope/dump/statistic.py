@@ -1,0 +1,62 @@
+"""`statistic.csv`: one row of numbers per value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from opscope.dump import csvtext
+from opscope.dump.digest import ALGORITHMS, MD5, SHA1
+from opscope.dump.dtypes import element_size
+from opscope.dump.subject import Subject
+
+if TYPE_CHECKING:
+    from opscope.stats.row import Row
+
+FILE_NAME = "statistic.csv"
+LINE_END = "\r\n"
+_FIXED = "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape"
+_NUMBERS = {
+    "max": ("Max Value", "max"),
+    "min": ("Min Value", "min"),
+    "avg": ("Avg Value", "mean"),
+    "count": ("Count", "count"),
+    "negative zero count": ("Negative Zero Count", "negative"),
+    "positive zero count": ("Positive Zero Count", "positive"),
+    "nan count": ("NaN Count", "nan"),
+    "negative inf count": ("Negative Inf Count", "neginf"),
+    "positive inf count": ("Positive Inf Count", "posinf"),
+    "zero count": ("Zero Count", "zero"),
+    "l2norm": ("L2Norm Value", "l2"),
+}
+_DIGESTS = {MD5: "MD5", SHA1: "SHA1"}
+
+
+class Columns:
+    """The columns that the user's categories ask for, in their order, each once."""
+
+    def __init__(self, categories: Sequence[str]) -> None:
+        keys = dict.fromkeys(ALGORITHMS.get(category, category) for category in categories)
+        self._getters = [None if key in _DIGESTS else attrgetter(_NUMBERS[key][1]) for key in keys]
+        self.algorithms = [key for key in keys if key in _DIGESTS]
+        titles = [_DIGESTS[key] if key in _DIGESTS else _NUMBERS[key][0] for key in keys]
+        self.header = ",".join((_FIXED, *titles))
+
+    def line(self, subject: Subject, row: Row, digests: Sequence[str] = ()) -> str:
+        """One row, without its end; `digests` are in the order of `algorithms`."""
+        waiting = iter(digests)
+        numbers = [
+            csvtext.number(getter(row)) if getter else next(waiting) for getter in self._getters
+        ]
+        return ",".join((_subject_fields(subject), *numbers))
+
+
+def _subject_fields(subject: Subject) -> str:
+    count = math.prod(subject.shape)
+    shape = csvtext.field(f"[{','.join(map(str, subject.shape))}]")
+    return (
+        f"{subject.label.head},{subject.task},{subject.stream},{subject.time_us},{subject.io},"
+        f"{subject.slot},{count * element_size(subject.dtype)},{subject.dtype},{shape}"
+    )

@@ -1,0 +1,52 @@
+"""Find the run that a person means: by path, by name, by the start of a name, or the last one."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.rundir.layout import RUN_FILE, RUNS
+from opscope.rundir.retention import runs_in
+
+LAST = "last"
+
+
+def find_run(text: str, root: Path = Path(RUNS)) -> Path:
+    """The directory of the run `text` means; names are looked up in `root`."""
+    if is_run(Path(text)):
+        return Path(text)
+    runs = runs_in(root)
+    if text == LAST:
+        return _last(runs, root)
+    exact = [run for run in runs if run.name == text]
+    matches = exact or [run for run in runs if run.name.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    raise OpscopeError(_ambiguous(text, matches) if matches else _missing(text, runs, root))
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run directory."""
+    return (path / RUN_FILE).is_file()
+
+
+def _last(runs: list[Path], root: Path) -> Path:
+    if not runs:
+        raise OpscopeError(f"there is no run in {root}")
+    return runs[-1]
+
+
+def _ambiguous(text: str, matches: list[Path]) -> str:
+    names = "\n".join(f"  {run.name}" for run in matches)
+    return f"{text} is the start of {len(matches)} runs:\n{names}"
+
+
+def _missing(text: str, runs: list[Path], root: Path) -> str:
+    if Path(text).exists():
+        return f"{text} is no run: it has no {RUN_FILE}"
+    if not runs:
+        return f"{text}: no such path, and there is no run in {root}"
+    close = difflib.get_close_matches(text, [run.name for run in runs], n=3, cutoff=0.4)
+    hint = " or ".join(close or [LAST])
+    return f"{text}: no such path, and no run of that name in {root}; did you mean {hint}?"

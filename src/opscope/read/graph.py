@@ -1,0 +1,71 @@
+"""Nodes, edges and stacks of a rank, rebuilt from their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
+from opscope.rundir import layout
+from opscope.rundir.jsonlines import read_lines
+
+Nodes = dict[int, Node]
+
+
+def read_stacks(rank: Path) -> dict[int, Stack]:
+    """Call stacks by id."""
+    lines = read_lines(rank / layout.STACKS)
+    return {
+        line["id"]: Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
+        for line in lines
+    }
+
+
+def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
+    """Nodes by id, with their latest edges."""
+    lines = {line["id"]: line for line in read_lines(rank / layout.NODES)}
+    ends = {line["node"]: line for line in read_lines(rank / layout.EDGES)}
+    nodes = {number: _node(line, stacks) for number, line in lines.items()}
+    for number, node in nodes.items():
+        node.forward = nodes.get(lines[number]["forward"])
+        _connect(node, ends.get(number, lines[number]), nodes)
+    return nodes
+
+
+def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
+    return Node(
+        id=line["id"],
+        graph=line["graph"],
+        name=line["name"],
+        op_type=line["op_type"],
+        op=line["op"],
+        scope=line["scope"],
+        module_class=line["module_class"],
+        phase=Phase(line["phase"]),
+        stack=stacks.get(line["stack"]) or Stack(line["stack"], ()),
+        parameter=line["parameter"],
+        gradient_of=line["gradient_of"],
+        arguments=line["arguments"],
+    )
+
+
+def _connect(node: Node, ends: dict[str, Any], nodes: Nodes) -> None:
+    node.sources = [_source(source, nodes) for source in ends["sources"]]
+    for label in ends["outputs"]:
+        output = _output(node, label["slot"])
+        output.parameter, output.subject = label["parameter"], label["subject"]
+
+
+def _source(source: dict[str, Any], nodes: Nodes) -> Source:
+    if "kind" in source:
+        return Outside(source["kind"], source["name"], source["subject"])
+    node = nodes.get(source["node"])
+    if node is None:
+        return Outside("outside", f"node {source['node']}")
+    return _output(node, source["slot"])
+
+
+def _output(node: Node, slot: int) -> Output:
+    while len(node.outputs) <= slot:
+        node.outputs.append(Output(node, len(node.outputs)))
+    return node.outputs[slot]

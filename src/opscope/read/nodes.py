@@ -1,0 +1,79 @@
+"""Find the node that a person means, and the slot of it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from opscope.errors import OpscopeError
+from opscope.events import IO, TRAINING_GRAPH, Node
+
+_SHOWN = 20
+_ADDRESS = re.compile(r"(?P<node>.+?)(?::(?:(?P<io>input|output):)?(?P<slot>\d+))?")
+
+
+class Address(NamedTuple):
+    """A node as a person writes it: `NODE`, `NODE:slot` (of an output) or `NODE:input:slot`."""
+
+    node: str
+    io: IO = IO.OUTPUT
+    slot: int | None = None
+
+
+def parse_address(text: str) -> Address:
+    """Take `NODE[:slot]` apart.
+
+    >>> parse_address("conv1-Conv2d/convolution-op0:input:1").slot
+    1
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise OpscopeError("the name of the node is empty")
+    slot = match["slot"]
+    return Address(match["node"], IO(match["io"] or "output"), int(slot) if slot else None)
+
+
+def find_node(nodes: Collection[Node], text: str) -> Node:
+    """The node with this id or name, or the only one whose name ends with or contains it."""
+    for matches in _tiers(nodes, text):
+        training = [node for node in matches if node.graph == TRAINING_GRAPH]
+        if len(matches) == 1 or len(training) == 1:
+            return (training or matches)[0]
+        if matches:
+            raise OpscopeError(_ambiguous(text, matches))
+    raise OpscopeError(_missing(text, nodes))
+
+
+def _tiers(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
+    """Matches from the strictest to the loosest."""
+    low = text.lower()
+    yield [node for node in nodes if text.isdigit() and node.id == int(text)]
+    yield [node for node in nodes if node.name == text]
+    yield [node for node in nodes if node.name.endswith("/" + text)]
+    yield [node for node in nodes if node.name.endswith(text)]
+    yield [node for node in nodes if low in node.name.lower()]
+
+
+def _ambiguous(text: str, matches: list[Node]) -> str:
+    lines = [f"  {node.id:>6}  {node.name}{_graph(node)}" for node in matches[:_SHOWN]]
+    if len(matches) > _SHOWN:
+        lines.append(f"  … and {len(matches) - _SHOWN} more")
+    return "\n".join(
+        [f"{text} matches {len(matches)} nodes; give a longer name or the id:", *lines]
+    )
+
+
+def _graph(node: Node) -> str:
+    return f"  (graph {node.graph})" if node.graph != TRAINING_GRAPH else ""
+
+
+def _missing(text: str, nodes: Collection[Node]) -> str:
+    names = {node.name: node.name for node in nodes}
+    names |= {"/".join(node.name.split("/")[-2:]): node.name for node in nodes}
+    names |= {node.name.split("/")[-1]: node.name for node in nodes}
+    close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
+    if not close:
+        return f"no node matches {text}"
+    return "\n".join([f"no node matches {text}; did you mean", *(f"  {names[c]}" for c in close)])

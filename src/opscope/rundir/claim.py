@@ -1,0 +1,39 @@
+"""How the ranks of one run agree on one directory: the first to come names it."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+
+from opscope.rundir.layout import run_name
+from opscope.rundir.retention import is_alive
+from opscope.rundir.whole import write_first
+
+_FRESH_SECONDS = 60.0
+"""Ranks start within this time of each other; an older claim counts only while its run lives."""
+
+
+def new_run_directory(root: Path, script: str, run_id: str) -> Path:
+    """A directory of its own for a run of one process."""
+    return root / run_name(script, datetime.now(), run_id)
+
+
+def shared_run_directory(root: Path, script: str, run_id: str) -> Path:
+    """The directory of a run whose ranks each call this with the same `run_id`."""
+    root.mkdir(parents=True, exist_ok=True)
+    claim = root / f".{run_id}.claim"
+    if _is_stale(root, claim):
+        claim.unlink(missing_ok=True)
+    own = new_run_directory(root, script, f"{run_id}-{os.urandom(2).hex()}")
+    write_first(claim, own.name.encode())
+    return root / claim.read_text()
+
+
+def _is_stale(root: Path, claim: Path) -> bool:
+    try:
+        age = time.time() - claim.stat().st_mtime
+        return age > _FRESH_SECONDS and not is_alive(root / claim.read_text())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,105 @@
+"""JSON as opscope writes it, and files of one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from opscope.messages import say_once
+
+_EXACT_LIMIT = 1 << 53
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON text; NaN, infinities and integers beyond 2**53 become strings.
+
+    >>> dumps([float("nan"), -float("inf"), 2**60])
+    '["NaN", "-Infinity", "1152921504606846976"]'
+    """
+    return json.dumps(_portable(value), ensure_ascii=False, indent=indent, default=str)
+
+
+def encode(value: Any, indent: int | None = None) -> bytes:
+    """JSON as the bytes of a text file."""
+    return (dumps(value, indent) + "\n").encode("utf-8", "backslashreplace")
+
+
+class JsonLines:
+    """Appends objects to a file, each as one line in one write; stops at `limit` bytes."""
+
+    def __init__(self, path: Path, limit: int = 0) -> None:
+        self._path = path
+        self._limit = limit
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._written = 0
+        self._full = False
+
+    def append(self, value: dict[str, Any]) -> bool:
+        """Write one line; false if the file has reached its limit."""
+        if self._full:
+            return False
+        line = encode(value)
+        self._written += len(line)
+        if self._limit and self._written > self._limit:
+            self._full = True
+            say_once(f"{self._path} has reached {self._limit} bytes; it is not continued")
+            return False
+        while line:  # once, unless the disk is full: then the second write says so
+            line = line[os.write(self._file, line) :]
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file that may still be written to: an unfinished last line is left out."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        value = _object(line)
+        if value is None:
+            say_once(f"{path}:{number} is damaged; the line is left out")
+        else:
+            yield value
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file, None if there is no such file or no object in it."""
+    try:
+        return _object(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _portable(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _nonfinite(value)
+    if isinstance(value, int):
+        return value if -_EXACT_LIMIT <= value <= _EXACT_LIMIT else str(value)
+    if isinstance(value, dict):
+        return {str(key): _portable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_portable(item) for item in value]
+    return value
+
+
+def _nonfinite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

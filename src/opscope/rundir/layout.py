@@ -1,0 +1,66 @@
+"""Where things are in a run directory; the names are part of the format."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime
+from pathlib import Path
+
+FORMAT_VERSION = 1
+
+RUNS = "opscope-runs"
+RUN_FILE = "run.json"
+SOURCES = "sources"
+
+RANK_FILE = "rank.json"
+END_FILE = "end.json"
+LOCK = "lock"
+NODES = "nodes.jsonl"
+EDGES = "edges.jsonl"
+STACKS = "stacks.jsonl"
+SHAPES = "shapes.jsonl"
+ORDERS = "orders.jsonl"
+STEPS = "steps.jsonl"
+STATS = "stats"
+SEGMENT_SUFFIX = ".rows"
+
+_RANK = re.compile(r"rank_(\d+)")
+
+
+def run_name(script: str, started: datetime, run_id: str = "") -> str:
+    """The directory name of a run: script, time, and an id that ranks share or a random one."""
+    stem = Path(script).name.removesuffix(".py") or "run"
+    return f"{_plain(stem)}-{started:%Y%m%d-%H%M%S}-{_plain(run_id) or secrets.token_hex(3)}"
+
+
+def rank_directory(run: Path, rank: int) -> Path:
+    """The directory of one rank."""
+    return run / f"rank_{rank}"
+
+
+def rank_directories(run: Path) -> dict[int, Path]:
+    """The directories of all ranks there are, by rank."""
+    found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
+    return dict(sorted((int(match[1]), path) for match, path in found if match))
+
+
+def segment_file(stats: Path, number: int) -> Path:
+    """The file of one segment of rows."""
+    return stats / f"{number:06d}{SEGMENT_SUFFIX}"
+
+
+def segment_files(stats: Path) -> list[Path]:
+    """The segments there are, oldest first."""
+    return sorted(stats.glob(f"*{SEGMENT_SUFFIX}"))
+
+
+def copied_source(run: Path, file: str) -> Path:
+    """Where the copy of a source file is, from its name in a stack."""
+    digest = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return run / SOURCES / f"{digest}-{_plain(Path(file).name)[-100:]}"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text)

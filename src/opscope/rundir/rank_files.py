@@ -1,0 +1,144 @@
+"""The files of one rank of a run directory, while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.events import IO, Node, Source, Stack, StepRecord, ValueStats
+from opscope.rundir import layout
+from opscope.rundir.jsonlines import JsonLines, encode
+from opscope.rundir.locks import RankLock
+from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
+from opscope.rundir.rows import INPUT, OUTPUT
+from opscope.rundir.segments import SegmentWriter
+from opscope.rundir.sources import SourceCopies
+from opscope.rundir.whole import write_whole
+
+_OUTPUT = IO.OUTPUT  # looking up a member of an enum costs as much as packing half a row
+_SHAPES_REMEMBERED = 1 << 16
+
+
+class RankFiles:
+    """The files of one rank, open for appending."""
+
+    def __init__(self, run: Path, rank: int, budget: int) -> None:
+        self._path = layout.rank_directory(run, rank)
+        self._path.mkdir()
+        self.lock = RankLock(self._path / layout.LOCK)
+        write_whole(self._path / layout.RANK_FILE, encode(_facts(rank), indent=1))
+        (self._path / layout.STATS).mkdir()
+        self._segments = SegmentWriter(self._path / layout.STATS, budget)
+        self._sources = SourceCopies(run)
+        self._lines: list[JsonLines] = []
+        self._nodes = self._open_lines(layout.NODES)
+        self._stacks = self._open_lines(layout.STACKS)
+        self._shapes = self._open_lines(layout.SHAPES)
+        self._steps = self._open_lines(layout.STEPS)
+        self._orders = self._open_lines(layout.ORDERS, limit=budget // 16)
+        self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
+        self._stack_ids: set[int] = set()
+        self._shape_ids: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._shape_count = 0
+        self._order_ids: dict[tuple[int, bytes], int] = {}
+        self._ends: dict[int, tuple[list[Source], int]] = {}
+        self._step_count = 0
+
+    def add_node(self, node: Node) -> None:
+        """A call site was seen for the first time."""
+        self._add_stack(node.stack)
+        self._ends[node.id] = (list(node.sources), len(node.outputs))
+        self._nodes.append(node_record(node))
+
+    def add_rows(self, rows: Sequence[ValueStats]) -> None:
+        """Rows became ready."""
+        shapes, append = self._shape_ids, self._segments.append
+        for call, io, slot, dtype, shape, row in rows:
+            shape_id = shapes.get((dtype, shape))
+            if shape_id is None:
+                shape_id = self._add_shape(dtype, shape)
+            side = OUTPUT if io is _OUTPUT else INPUT
+            append(call.step, call.node.id, call.index, shape_id, row, slot, side)
+
+    def add_step(self, record: StepRecord) -> None:
+        """A step ended."""
+        for nodes in record.orders.values():
+            for node in nodes:
+                sources, outputs = self._ends.get(node.id, ([], 0))
+                if sources != node.sources or outputs != len(node.outputs):
+                    self._add_edges(node, record.step, sources)
+        orders = {graph: self._order_id(graph, nodes) for graph, nodes in record.orders.items()}
+        self._steps.append(step_record(record, orders))
+        self._step_count += 1
+
+    def close(self, error: str) -> None:
+        """Finish: no space stays reserved, and the end is on record."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.lock.close)
+            for lines in self._lines:
+                stack.callback(lines.close)
+            self._segments.close()
+            write_whole(self._path / layout.END_FILE, encode(self._end(error), indent=1))
+
+    def _end(self, error: str) -> dict[str, Any]:
+        return {
+            "ended": now(),
+            "steps": self._step_count,
+            "rows": self._segments.rows,
+            "dropped_rows": self._segments.dropped,
+            "error": error,
+        }
+
+    def _open_lines(self, name: str, limit: int = 0) -> JsonLines:
+        lines = JsonLines(self._path / name, limit)
+        self._lines.append(lines)
+        return lines
+
+    def _add_stack(self, stack: Stack) -> None:
+        if stack.id in self._stack_ids:
+            return
+        self._stack_ids.add(stack.id)
+        self._sources.add(stack)
+        self._stacks.append(stack_record(stack))
+
+    def _add_edges(self, node: Node, step: int, known: list[Source]) -> None:
+        self._ends[node.id] = (list(node.sources), len(node.outputs))
+        if known != node.sources or any(output.subject for output in node.outputs):
+            self._edges.append(edges_record(node, step))
+
+    def _add_shape(self, dtype: str, shape: tuple[int, ...]) -> int:
+        if len(self._shape_ids) >= _SHAPES_REMEMBERED:
+            self._shape_ids.clear()
+        number = self._shape_count
+        self._shape_count += 1
+        self._shapes.append({"id": number, "dtype": dtype, "shape": list(shape)})
+        self._shape_ids[dtype, shape] = number
+        return number
+
+    def _order_id(self, graph: int, nodes: Sequence[Node]) -> int | None:
+        ids = array("I", [node.id for node in nodes])
+        key = graph, hashlib.blake2b(ids, digest_size=16).digest()
+        number = self._order_ids.get(key)
+        if number is None:
+            number = len(self._order_ids)
+            if not self._orders.append({"id": number, "graph": graph, "nodes": ids.tolist()}):
+                return None
+            self._order_ids[key] = number
+        return number
+
+
+def _facts(rank: int) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "executable": sys.executable,
+        "started": now(),
+    }

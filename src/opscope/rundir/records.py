@@ -1,0 +1,83 @@
+"""Nodes, stacks, edges and steps as the JSON objects of a run directory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from opscope.events import Node, Outside, Source, Stack, StepRecord
+
+
+def node_record(node: Node) -> dict[str, Any]:
+    """One line of nodes.jsonl."""
+    return {
+        "id": node.id,
+        "graph": node.graph,
+        "name": node.name,
+        "op_type": node.op_type,
+        "op": node.op,
+        "scope": node.scope,
+        "module_class": node.module_class,
+        "phase": str(node.phase),
+        "stack": node.stack.id,
+        "forward": node.forward.id if node.forward else None,
+        "parameter": node.parameter,
+        "gradient_of": node.gradient_of,
+        "arguments": node.arguments,
+        **_ends(node),
+    }
+
+
+def edges_record(node: Node, step: int) -> dict[str, Any]:
+    """One line of edges.jsonl: the ends of a node's edges from `step` on."""
+    return {"node": node.id, "step": step, **_ends(node)}
+
+
+def stack_record(stack: Stack) -> dict[str, Any]:
+    """One line of stacks.jsonl."""
+    return {"id": stack.id, "frames": [list(frame) for frame in stack.frames]}
+
+
+def step_record(record: StepRecord, orders: Mapping[int, int | None]) -> dict[str, Any]:
+    """One line of steps.jsonl; `orders` gives the id of the execution order per graph."""
+    return {
+        "step": record.step,
+        "orders": dict(orders),
+        "losses": [
+            {"value": loss.value, "node": loss.node.id if loss.node else None}
+            for loss in record.losses
+        ],
+        "seconds": record.seconds,
+        "skipped": record.skipped,
+        "complete": record.complete,
+    }
+
+
+def torch_version() -> str | None:
+    """The version of the torch that is loaded, without loading it."""
+    version = getattr(sys.modules.get("torch"), "__version__", None)
+    return None if version is None else str(version)
+
+
+def now() -> str:
+    """This moment, in UTC, as text that sorts."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def _ends(node: Node) -> dict[str, Any]:
+    return {
+        "sources": [_source_record(source) for source in node.sources],
+        "outputs": [
+            {"slot": output.slot, "parameter": output.parameter, "subject": output.subject}
+            for output in node.outputs
+            if output.parameter or output.subject
+        ],
+    }
+
+
+def _source_record(source: Source) -> dict[str, Any]:
+    if isinstance(source, Outside):
+        return {"kind": source.kind, "name": source.name, "subject": source.subject}
+    return {"node": source.node.id, "slot": source.slot}

@@ -1,0 +1,70 @@
+"""One statistics row on disk: 128 bytes, little-endian, valid once its first byte is set."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from opscope.stats.row import Row
+
+ROW_BYTES = 128
+VALID = 1
+INPUT, OUTPUT = 0, 1
+FLOAT, INT, UINT = 0, 1, 2
+"""How min and max of a row are stored: float64, int64 or uint64."""
+
+_STRUCTS = {kind: struct.Struct(f"<xBBxIiIIIQ{kind}{kind}dddd6Q") for kind in "dqQ"}
+PACK_FLOAT, PACK_INT, PACK_UINT = (_STRUCTS[kind].pack_into for kind in "dqQ")
+
+_FIELDS = {
+    "valid": ("u1", 0),
+    "io": ("u1", 1),
+    "kind": ("u1", 2),
+    "slot": ("<u4", 4),
+    "step": ("<i4", 8),
+    "node": ("<u4", 12),
+    "call": ("<u4", 16),
+    "shape": ("<u4", 20),
+    "count": ("<u8", 24),
+    "min": ("<f8", 32),
+    "max": ("<f8", 40),
+    "min_int": ("<i8", 32),
+    "max_int": ("<i8", 40),
+    "min_uint": ("<u8", 32),
+    "max_uint": ("<u8", 40),
+    "mean": ("<f8", 48),
+    "mean_abs": ("<f8", 56),
+    "l2": ("<f8", 64),
+    "std": ("<f8", 72),
+    "nan": ("<u8", 80),
+    "posinf": ("<u8", 88),
+    "neginf": ("<u8", 96),
+    "zero": ("<u8", 104),
+    "negative": ("<u8", 112),
+    "positive": ("<u8", 120),
+}
+
+ROW_DTYPE = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "formats": [kind for kind, _ in _FIELDS.values()],
+        "offsets": [offset for _, offset in _FIELDS.values()],
+        "itemsize": ROW_BYTES,
+    }
+)
+
+_EXACT = {FLOAT: ("min", "max"), INT: ("min_int", "max_int"), UINT: ("min_uint", "max_uint")}
+
+
+def row_from(record: np.void) -> Row:
+    """The row in a record, with exact integers."""
+    low, high = _EXACT[int(record["kind"])]
+    values = {name: record[name].item() for name in Row._fields}
+    values |= {"min": record[low].item(), "max": record[high].item()}
+    return Row(**values)
+
+
+def description() -> dict[str, object]:
+    """The record as run.json describes it: NumPy type and byte offset of each field."""
+    return {"bytes": ROW_BYTES, "fields": {name: list(spot) for name, spot in _FIELDS.items()}}

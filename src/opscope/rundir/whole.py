@@ -1,0 +1,36 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file over what was there."""
+    _draft(path, content).replace(path)
+
+
+def write_first(path: Path, content: bytes) -> None:
+    """Write a file unless it is there: of several writers the first wins."""
+    draft = _draft(path, content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        # This file system has no hard links; the writers agree on the content that matters.
+        if not path.exists():
+            draft.replace(path)
+    draft.unlink(missing_ok=True)
+
+
+def _draft(path: Path, content: bytes) -> Path:
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        draft.write_bytes(content)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft

@@ -1,0 +1,174 @@
+"""A session: settings turned into sinks and a capture, from start to stop."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.errors import OpscopeError
+from opscope.messages import say, say_once
+from opscope.ranks import RUN_ID_VARIABLE, current_rank, environment_rank, launched, run_id
+from opscope.settings.context import current_context
+from opscope.settings.handover import HANDOVER_VARIABLE, hand_over
+from opscope.settings.run import RunSettings
+
+if TYPE_CHECKING:
+    from opscope.capture.torch_capture import TorchCapture
+    from opscope.events import Sink
+
+RUNS = "opscope-runs"
+
+
+class Session:
+    """Watches this process from `start` to `stop`; also a context manager."""
+
+    def __init__(
+        self, settings: RunSettings, script: str = "", command: Sequence[str] = ()
+    ) -> None:
+        self.settings = settings
+        self.run_id = run_id(os.environ)
+        self.run_directory: Path | None = None
+        self._script = script
+        self._command = list(command)
+        self._capture: TorchCapture | None = None
+        self._pid = os.getpid()
+
+    def start(self) -> Session:
+        """Check what can be checked, then begin to capture."""
+        for notice in self.settings.notices:
+            say_once(notice)
+        if not self.settings.active:
+            return self
+        _require_torch()
+        sinks = self._sinks()
+        self._hand_over()
+        from opscope.capture.processes import follow_children
+        from opscope.capture.torch_capture import TorchCapture
+        from opscope.pipeline import Pipeline
+        from opscope.stats.engine import NumpyEngine
+
+        pipeline = Pipeline(sinks, NumpyEngine(), self._accepts_step, self.settings.scope)
+        keep_classes = current_context().reserve_class_name_in_scope
+        self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
+        self._capture.start()
+        follow_children(self)
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        """End the capture, finish the files, and say what to look at next."""
+        if self._capture is None or os.getpid() != self._pid:
+            return
+        capture, self._capture = self._capture, None
+        capture.stop()
+        atexit.unregister(self.stop)
+        self._say_next(capture.opened)
+
+    @property
+    def capture(self) -> TorchCapture | None:
+        """The capture, while it runs in this process."""
+        return self._capture if os.getpid() == self._pid else None
+
+    def abandon(self) -> None:
+        """In a forked child: leave the run to the parent."""
+        capture, self._capture = self._capture, None
+        if capture is not None:
+            capture.abandon()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _accepts_step(self, step: int) -> bool:
+        return step % self.settings.every == 0 and step in self.settings.steps
+
+    def _sinks(self) -> list[Sink]:
+        sinks: list[Sink] = []
+        settings = self.settings
+        if settings.dump is not None:
+            from opscope.dump.ownership import check_path_free
+            from opscope.dump.sink import DumpSink
+
+            check_path_free(settings.dump, environment_rank(os.environ), self.run_id)
+            sinks.append(DumpSink(settings.dump, self.run_id, settings.include))
+        if settings.writes_run:
+            from opscope.rundir.writer import RunWriter
+
+            self.run_directory = self._choose_run_directory()
+            sinks.append(
+                RunWriter(
+                    self.run_directory,
+                    script=self._script,
+                    command=self._command,
+                    budget=settings.budget_bytes,
+                    world_size=int(os.environ.get("WORLD_SIZE", "1") or 1),
+                )
+            )
+        return sinks
+
+    def _choose_run_directory(self) -> Path:
+        from opscope.rundir.claim import new_run_directory, shared_run_directory
+        from opscope.rundir.retention import retire_runs
+
+        if self.settings.run_dir is not None:
+            return self.settings.run_dir
+        root = Path.cwd() / RUNS
+        if self.settings.keep_runs:
+            retire_runs(root, self.settings.keep_runs - 1)
+        choose = shared_run_directory if launched(os.environ) else new_run_directory
+        return choose(root, self._script, self.run_id)
+
+    def _hand_over(self) -> None:
+        """Let child processes that become ranks join this very run."""
+        settings = replace(self.settings, run_dir=self.run_directory, keep_runs=0, notices=())
+        os.environ[HANDOVER_VARIABLE] = hand_over(settings)
+        os.environ[RUN_ID_VARIABLE] = self.run_id
+
+    def _say_next(self, opened: bool) -> None:
+        if not opened:
+            say("no operator ran: nothing was recorded")
+            return
+        if self.settings.dump is not None:
+            say(f"dump written to {self.settings.dump.path}")
+        if self.run_directory is not None:
+            shown = _relative(self.run_directory)
+            say(f"run written to {shown}; next: opscope runs, opscope show {shown} NODE")
+
+
+def _relative(path: Path) -> Path:
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _require_torch() -> None:
+    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+        raise OpscopeError(
+            "PyTorch is not installed for this Python; to install it: pip install 'opscope[torch]'"
+        )
+
+
+_current: Session | None = None
+
+
+def begin(make: Callable[[], Session]) -> Session:
+    """Start the one session of this process, in place of one that ended."""
+    global _current
+    if _current is not None and _current.capture is not None:
+        raise OpscopeError("a session is running already: call opscope.stop() first")
+    _current = make()
+    return _current.start()
+
+
+def current_session() -> Session | None:
+    """The session of this process, if one was started."""
+    return _current

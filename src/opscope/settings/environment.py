@@ -1,0 +1,172 @@
+"""The environment variables, each read once at the start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from opscope.errors import Problem
+from opscope.settings.checks import Check, InvalidError, checked, did_you_mean, integer, one_of
+from opscope.settings.paths import absolute
+
+SOURCE = "environment"
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+_SUBMODULES = re.compile(r"\{\s*(\w+\s*:\s*[0-4]\s*(,\s*\w+\s*:\s*[0-4]\s*)*)?\}")
+_PREFIXES = ("OPSCOPE_", "MINDSPORE_DUMP_", "MS_RDR_", "MS_DEBUGGER_")
+
+
+class Variable(NamedTuple):
+    """An environment variable: `status` is "now", "later" or "does not apply".
+
+    A bad value of a `shared` variable, which other programs read too, is only a notice.
+    """
+
+    name: str
+    status: str
+    meaning: str
+    check: Check = str
+    shared: bool = False
+
+
+def whole(low: int, high: int | None = None) -> Check:
+    """A whole number written in digits."""
+    in_range = integer(low, high)
+
+    def check(value: str) -> int:
+        digits = value.strip()
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", digits, re.ASCII):
+            span = f"of at least {low}" if high is None else f"from {low} to {high}"
+            raise InvalidError(f"must be a whole number {span}")
+        return int(in_range(int(digits)))
+
+    return check
+
+
+def switch(value: str) -> bool:
+    """On or off, as people write it in a shell."""
+    word = value.strip().lower()
+    if word not in _TRUE + _FALSE:
+        raise InvalidError("must be 1 or 0 (or true, yes, on, false, no, off)")
+    return word in _TRUE
+
+
+def _submodules(value: str) -> str:
+    if not _SUBMODULES.fullmatch(value.strip()):
+        raise InvalidError('must look like "{PARSER:2,ANALYZER:1}", with levels from 0 to 4')
+    return value
+
+
+_LEVEL, _BIT = whole(0, 4), one_of("0", "1")
+
+_ALL = (
+    Variable("OPSCOPE_DUMP_CONFIG", "now", "the dump config; wins over MINDSPORE_DUMP_CONFIG"),
+    Variable("OPSCOPE_DISABLE", "now", "1 switches opscope off entirely", switch),
+    Variable("OPSCOPE_RUN_DIR", "now", "the run directory"),
+    Variable("OPSCOPE_RUN_ID", "now", "the run that spawned processes join; not set by hand"),
+    Variable("OPSCOPE_SETTINGS", "now", "settings handed to spawned processes; not set by hand"),
+    Variable("OPSCOPE_TOKEN", "later", "the secret that guards the page and the control of a run"),
+    Variable("RANK", "now", "the rank of this process", whole(0)),
+    Variable("RANK_ID", "now", "the rank of this process if RANK is not set", whole(0)),
+    Variable("WORLD_SIZE", "now", "the number of ranks", whole(1)),
+    Variable("MINDSPORE_DUMP_CONFIG", "now", "the dump config"),
+    Variable("MS_DIAGNOSTIC_DATA_PATH", "now", "where dumps go whose config has no path"),
+    Variable("MS_DEV_SAVE_GRAPHS", "later", "how much of the graphs is saved", whole(0, 3)),
+    Variable(
+        "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT",
+        "does not apply",
+        "every output tensor is dumped; there are no reserved outputs to leave out",
+        _BIT,
+    ),
+    Variable("MS_RDR_ENABLE", "later", "switches the flight recorder on", _BIT),
+    Variable("MS_RDR_MODE", "later", "when the recording is exported", one_of("1", "2")),
+    Variable("MS_RDR_PATH", "later", "where the recording is exported to", absolute),
+    Variable("ENABLE_MS_DEBUGGER", "later", "connects the training to a server", switch),
+    Variable("MS_DEBUGGER_HOST", "later", "the host of that server"),
+    Variable("MS_DEBUGGER_PORT", "later", "the port of that server", whole(1, 65535)),
+    Variable(
+        "MS_DEBUGGER_PARTIAL_MEM",
+        "does not apply",
+        "memory reuse is never switched off, so there is nothing to switch on again",
+        _BIT,
+    ),
+    Variable("GLOG_v", "later", "the lowest level that is logged", _LEVEL, shared=True),
+    Variable("GLOG_logtostderr", "later", "logs to the screen or to files", _BIT, shared=True),
+    Variable("GLOG_log_dir", "later", "where log files go", shared=True),
+    Variable("GLOG_stderrthreshold", "later", "the lowest level on the screen", _LEVEL, True),
+    Variable("GLOG_log_max", "later", "the size of a log file in MB", whole(1), shared=True),
+    Variable("MS_SUBMODULE_LOG_v", "later", "log levels of single parts", _submodules),
+    Variable("logger_maxBytes", "later", "the size of a log file in bytes", whole(1), True),
+    Variable("logger_backupCount", "later", "how many log files are kept", whole(1), shared=True),
+)
+VARIABLES = {variable.name: variable for variable in _ALL}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the environment asks for. Empty strings mean that a variable is not set."""
+
+    dump_config: str = ""
+    dump_variable: str = ""
+    """The name of the variable that `dump_config` came from."""
+    run_dir: str = ""
+    disabled: bool = False
+    rank: int = 0
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def read_environment(environ: Mapping[str, str]) -> Environment:
+    """Read and check every variable; problems are collected, not raised."""
+    values: dict[str, object] = {}
+    problems: list[Problem] = []
+    notices: list[str] = []
+    for variable in _set_ones(environ):
+        name = variable.name
+        value, found = checked(variable.check, environ[name], SOURCE, name)
+        if not found:
+            values[name] = value
+        elif variable.shared:
+            notices += map(str, found)
+        else:
+            problems += found
+    notices += [*_without_effect(environ), *_misspelt(environ)]
+    return _environment(values, problems, notices)
+
+
+def _environment(
+    values: Mapping[str, object], problems: list[Problem], notices: list[str]
+) -> Environment:
+    configs = ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG")
+    variable = next((name for name in configs if name in values), "")
+    rank = values.get("RANK", values.get("RANK_ID", 0))
+    return Environment(
+        dump_config=str(values.get(variable, "")),
+        dump_variable=variable,
+        run_dir=str(values.get("OPSCOPE_RUN_DIR", "")),
+        disabled=bool(values.get("OPSCOPE_DISABLE", False)),
+        rank=rank if isinstance(rank, int) else 0,
+        problems=tuple(problems),
+        notices=tuple(notices),
+    )
+
+
+def _set_ones(environ: Mapping[str, str]) -> Iterator[Variable]:
+    return (variable for variable in VARIABLES.values() if environ.get(variable.name, "").strip())
+
+
+def _without_effect(environ: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for all variables that do nothing yet, one for those that never will."""
+    for status, words in (("later", "no effect yet"), ("does not apply", "no effect here")):
+        names = [variable.name for variable in _set_ones(environ) if variable.status == status]
+        if names:
+            yield f"environment: {', '.join(names)} {'has' if len(names) == 1 else 'have'} {words}"
+
+
+def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
+    for name in environ:
+        if name.startswith(_PREFIXES) and name not in VARIABLES:
+            hint = did_you_mean(name, VARIABLES, cutoff=0.85)
+            if hint:
+                yield f"environment: {name} is not a variable of opscope{hint}"

@@ -1,0 +1,205 @@
+"""The settings of a run: flags, then the dump config, then the environment, then the project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from opscope.errors import ConfigError, OpscopeError, Problem
+from opscope.settings.checks import InvalidError
+from opscope.settings.dump import DumpSettings, load_dump_settings
+from opscope.settings.dump_keys import DOTTED
+from opscope.settings.environment import read_environment
+from opscope.settings.iterations import ALL_STEPS, Iterations
+from opscope.settings.options import (
+    COMMAND_LINE,
+    Given,
+    Layer,
+    environment_layer,
+    flag_layer,
+    project_layer,
+)
+from opscope.settings.paths import writable_directory
+from opscope.settings.projectfile import read_project_file
+from opscope.settings.wire import WIRE_VERSION, decode, encode
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run watches, records and dumps."""
+
+    dump: DumpSettings | None = None
+    watch: str = "recommended"
+    """Watchpoints: "none", "recommended", a file or a specification."""
+    record: bool = True
+    page: bool = True
+    every: int = 1
+    """Look at one step in so many."""
+    steps: Iterations = ALL_STEPS
+    scope: str | None = None
+    """A glob on the scope path of operators."""
+    run_dir: Path | None = None
+    budget_bytes: int = 2 * 1024**3
+    keep_runs: int = 0
+    """How many runs to keep; 0 keeps all."""
+    include: frozenset[str] = field(default_factory=frozenset)
+    """Phases that are left out unless asked for: "setup", "eval"."""
+    disabled: bool = False
+    run_asked: bool = False
+    """Whether a run directory was asked for beside a dump."""
+    notices: tuple[str, ...] = ()
+    """What to say once at the start."""
+
+    @property
+    def watches(self) -> bool:
+        """Whether any watchpoint is set."""
+        return self.watch != "none"
+
+    @property
+    def writes_run(self) -> bool:
+        """Whether there is a run directory; a dump alone needs none."""
+        wanted = self.record or self.watches
+        return wanted and not self.disabled and (self.dump is None or self.run_asked)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is switched on at all."""
+        return not self.disabled and (self.dump is not None or self.writes_run)
+
+    def to_json(self) -> str:
+        """These settings as text, for a process that is to have exactly the same."""
+        data = encode(self) | {"version": WIRE_VERSION}
+        return json.dumps(data, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> RunSettings:
+        """The settings that `to_json` wrote, by the same version of opscope."""
+        try:
+            data = json.loads(text)
+            if data.pop("version") != WIRE_VERSION:
+                raise ValueError("written by another version")
+            if data["dump"] is not None:
+                data["dump"] = DumpSettings(**decode(data["dump"]))
+            return cls(**decode(data))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise OpscopeError(f"these are not settings of a run: {error}") from error
+
+
+def load_run_settings(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    cwd: Path,
+    source: str = COMMAND_LINE,
+) -> RunSettings:
+    """Merge all sources, or raise ConfigError with every problem of all of them.
+
+    Keys of `flags` that are no option are left alone, so `vars(args)` can be passed as it is.
+    `source` is what problems call the flags.
+    """
+    environment = read_environment(environ)
+    if environment.disabled:
+        return RunSettings(disabled=True)
+    folder = cwd.absolute()
+    layers = (
+        flag_layer(flags, folder, source),
+        environment_layer(environment, folder),
+        project_layer(read_project_file(folder)),
+    )
+    problems = [problem for layer in layers for problem in layer.problems]
+    merged = _merge(layers)
+    dump = _load_dump(merged.get("dump"), environ, problems)
+    run_dir = _load_run_dir(merged.get("run_dir"), problems)
+    if problems:
+        raise ConfigError(list(_unique(problems)))
+    settings = _settings(merged, dump, run_dir, _asks_for_run(layers))
+    _refuse_empty_dump(settings, merged)
+    return replace(settings, notices=(*environment.notices, *_notices(settings, layers[0])))
+
+
+def _merge(layers: Sequence[Layer]) -> dict[str, Given]:
+    merged: dict[str, Given] = {}
+    for layer in reversed(layers):
+        merged |= layer.options
+    return merged
+
+
+def _load_dump(
+    given: Given | None, environ: Mapping[str, str], problems: list[Problem]
+) -> DumpSettings | None:
+    if given is None:
+        return None
+    try:
+        return load_dump_settings(given.value, environ, given.folder)
+    except ConfigError as error:
+        problems += [_with_origin(problem, given) for problem in error.problems]
+        return None
+
+
+def _with_origin(problem: Problem, given: Given) -> Problem:
+    """Say who named a file that cannot be read at all."""
+    if problem.key:
+        return problem
+    return replace(problem, message=f"{problem.message} (named by {given.key})")
+
+
+def _load_run_dir(given: Given | None, problems: list[Problem]) -> Path | None:
+    if given is None:
+        return None
+    try:
+        return writable_directory(str(given.folder / given.value))
+    except InvalidError as error:
+        problems += error.problems(given.file, given.key, given.value)
+        return None
+
+
+def _settings(
+    merged: Mapping[str, Given], dump: DumpSettings | None, run_dir: Path | None, run_asked: bool
+) -> RunSettings:
+    values = {name: given.value for name, given in merged.items()}
+    values |= {"dump": dump, "run_dir": run_dir, "run_asked": run_asked}
+    if "budget" in values:
+        values["budget_bytes"] = values.pop("budget")
+    return RunSettings(**values)
+
+
+def _refuse_empty_dump(settings: RunSettings, merged: Mapping[str, Given]) -> None:
+    """Steps that are not looked at are not dumped either; something must be left of the dump."""
+    dump = settings.dump
+    if dump is None or settings.steps.meets(
+        dump.iterations, dump.initial_iteration, settings.every
+    ):
+        return
+    limits = [merged[name] for name in ("steps", "every") if name in merged]
+    by_what = " and ".join(f"{limit.key} {limit.value}" for limit in limits)
+    message = f"selects no step that {by_what} leaves over"
+    raise ConfigError([Problem(dump.file, DOTTED["iteration"], dump.iterations.text, message)])
+
+
+def _asks_for_run(layers: Sequence[Layer]) -> bool:
+    """Whether a run is wanted beside a dump: by a flag, or by `record = true` in a project."""
+    flags, *others = (layer.options for layer in layers)
+    watch = flags.get("watch")
+    asked_to_record = any(
+        options["record"].value for options in (flags, *others) if "record" in options
+    )
+    return "run_dir" in flags or (watch is not None and watch.value != "none") or asked_to_record
+
+
+def _notices(settings: RunSettings, flags: Layer) -> Iterator[str]:
+    if settings.dump is not None:
+        yield from settings.dump.notices
+    if "watch" in flags.options and settings.watches:
+        yield f"{flags.options['watch'].key}: watchpoints are not evaluated yet by this version"
+    if not settings.active:
+        yield "nothing is switched on: the script runs unobserved"
+
+
+def _unique(problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Problems without repetitions; their values need not be hashable."""
+    shown: set[str] = set()
+    for problem in problems:
+        if str(problem) not in shown:
+            shown.add(str(problem))
+            yield problem

@@ -1,0 +1,129 @@
+"""Torch tensors as NumPy arrays: what has numbers, under which names, and what has none."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numpy.typing import NDArray
+
+_AS_IS = ("float64", "float32", "float16", "complex128", "complex64", "bool")
+_INTS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_AS_FLOAT32 = (
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
+_SUB_BYTE = tuple((f"{sign}int{bits}", f"{sign}int8") for sign in ("", "u") for bits in range(1, 8))
+
+_KEEP, _CONVERT, _REINTERPRET = range(3)
+
+
+def to_numpy(tensor: Any) -> NDArray[Any] | None:
+    """The tensor's elements in logical order, sharing memory where possible; None without numbers.
+
+    bfloat16 and float8 become float32, complex32 complex64, integers below a byte int8 or uint8.
+    """
+    if unsupported_reason(tensor):
+        return None
+    if type(tensor) in _ordinary_types():
+        return _elements(tensor)
+    with _torch()._C.DisableTorchFunctionSubclass():
+        return _elements(tensor)
+
+
+def unsupported_reason(tensor: Any) -> str:
+    """What keeps this tensor from having numbers, in words; empty if nothing does."""
+    cls: Any = type(tensor)
+    if not _holds_its_data(cls):
+        return f"tensors of type {cls.__name__}"
+    if tensor.layout is not _torch().strided or tensor.is_nested:
+        return "nested tensors" if tensor.is_nested else f"{_bare(tensor.layout)} tensors"
+    if tensor.is_quantized or tensor.dtype not in _conversions():
+        return f"{dtype_name(tensor)} tensors"
+    if tensor.is_meta:
+        return "meta tensors"
+    if _is_wrapped(tensor):
+        return "tensors wrapped by torch.func"
+    if not tensor.untyped_storage().nbytes() and tensor.numel():
+        return "tensors whose memory was freed"
+    return ""
+
+
+def dtype_name(tensor: Any) -> str:
+    """The dtype as torch spells it, without `torch.`: "float32", "bfloat16", "int64" …"""
+    return _dtype_names(tensor.dtype)
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """The shape as a plain tuple."""
+    return tuple(tensor.shape)
+
+
+def _elements(tensor: Any) -> NDArray[Any]:
+    how, dtype = _conversions()[tensor.dtype]
+    if how == _CONVERT:
+        tensor = tensor.detach().to(dtype)
+    elif how == _REINTERPRET:
+        tensor = tensor.detach().view(dtype)
+    array: NDArray[Any] = tensor.numpy(force=True)
+    return array
+
+
+@functools.cache
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+@functools.cache
+def _conversions() -> dict[Any, tuple[int, Any]]:
+    """How to make each torch dtype one that NumPy has; dtypes this torch lacks are left out."""
+    torch = _torch()
+    plans = [(name, _KEEP, name) for name in _AS_IS + _INTS]
+    plans += [(name, _CONVERT, "float32") for name in _AS_FLOAT32]
+    plans += [("complex32", _CONVERT, "complex64")]
+    plans += [(name, _REINTERPRET, byte) for name, byte in _SUB_BYTE]
+    return {
+        getattr(torch, name): (how, getattr(torch, target))
+        for name, how, target in plans
+        if hasattr(torch, name)
+    }
+
+
+@functools.cache
+def _ordinary_types() -> tuple[type, ...]:
+    torch = _torch()
+    return torch.Tensor, torch.nn.Parameter
+
+
+@functools.cache
+def _holds_its_data(cls: Any) -> bool:
+    """False for subclasses that answer for other tensors: DTensor, FakeTensor, NestedTensor …"""
+    torch = _torch()
+    if issubclass(cls, torch.nn.parameter.UninitializedTensorMixin):
+        return False
+    return getattr(cls, "__torch_dispatch__", None) is torch.Tensor.__torch_dispatch__
+
+
+def _is_wrapped(tensor: Any) -> bool:
+    return bool(_functorch_check()(tensor))
+
+
+@functools.cache
+def _functorch_check() -> Any:
+    functorch = getattr(_torch()._C, "_functorch", None)
+    return getattr(functorch, "is_functorch_wrapped_tensor", None) or (lambda _: False)
+
+
+@functools.cache
+def _dtype_names(dtype: Any) -> str:
+    return _bare(dtype)
+
+
+def _bare(name: Any) -> str:
+    return str(name).removeprefix("torch.")

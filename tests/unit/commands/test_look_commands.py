@@ -1,0 +1,220 @@
+"""`runs`, `show` and `query`: text for people, JSON for programs, sentences for mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from made_run import SCRIPT, MadeRun, write_run
+
+from opscope.commands import output, query, runs, show
+from opscope.errors import OpscopeError
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with one run of two ranks."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    for rank in (0, 1):
+        write_run(Path("opscope-runs/net-1"), rank, steps=12, world_size=2)
+    return tmp_path
+
+
+def call(module: ModuleType, *argv: str) -> None:
+    """Run a command as the command line would."""
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    assert module.run(parser.parse_args(argv)) == 0
+
+
+@pytest.fixture
+def text(capsys: Any) -> Any:
+    """Run a command and return what it printed."""
+
+    def run(module: ModuleType, *argv: str) -> str:
+        capsys.readouterr()
+        call(module, *argv)
+        printed: str = capsys.readouterr().out
+        return printed
+
+    return run
+
+
+def test_every_verb_has_help() -> None:
+    for module in (runs, show, query):
+        assert module.__doc__
+        parser = argparse.ArgumentParser()
+        module.add_arguments(parser)
+        assert "--json" in parser.format_help()
+
+
+def test_runs(here: Path, text: Any) -> None:
+    live = MadeRun(here / "opscope-runs/net-2").open()
+    header, finished, running = text(runs).splitlines()
+    assert header.split() == "name started state ranks steps nodes last loss size".split()
+    assert finished.split()[0] == "net-1"
+    assert finished.split()[3:8] == ["finished", "2", "12", "4", "NaN"]
+    assert running.split()[3:8] == ["running", "1", "0", "0", "-"]
+    live.writer.close()
+
+
+def test_runs_as_json(here: Path, text: Any) -> None:
+    (summary,) = json.loads(text(runs, "opscope-runs", "--json"))
+    assert (summary["name"], summary["state"], summary["steps"]) == ("net-1", "finished", 12)
+    assert summary["loss"] == "NaN"
+    assert isinstance(summary["size"], int)
+
+
+def test_runs_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    call(runs)
+    assert "there is no run in opscope-runs" in capsys.readouterr().err
+    call(runs, "--json")
+    assert json.loads(capsys.readouterr().out) == []
+    with pytest.raises(OpscopeError, match="there is no such directory"):
+        call(runs, "elsewhere")
+
+
+def test_runs_names_what_it_cannot_read(here: Path, capsys: Any) -> None:
+    path = here / "opscope-runs/net-1/run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    call(runs, "--json")
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == []
+    assert "has format 99" in printed.err
+
+
+def test_show(here: Path, text: Any) -> None:
+    printed = text(show, "last", "mse_loss-op0")
+    assert printed.startswith("Default/mse_loss-op0  (node 1, graph 0, rank 0)\n")
+    for line in (
+        "  op           aten.mse_loss.default",
+        "  phase        forward",
+        "  train.py:1 in main",
+        "      loss = criterion(model(x), y)",
+        "input 0: from Default/network-Net/fc-Linear/addmm-op0:0",
+        "2 earlier steps are not shown; --last 0 shows all",
+    ):
+        assert line in printed.splitlines()
+    assert "/torch/linear.py" not in printed
+    table = printed.split("output 0\n")[1].splitlines()
+    assert table[0].split()[:5] == ["step", "dtype", "shape", "min", "max"]
+    assert len(table[1:11]) == 10
+    assert table[1].split()[:2] == ["2", "float32"]
+    assert "1101" in table[10].split()
+
+
+def test_show_says_what_an_input_is(here: Path, text: Any) -> None:
+    printed = text(show, "last", "network-Net/fc-Linear/addmm-op0", "--step", "0")
+    assert "input 0: parameter fc.weight" in printed
+    assert "input 1: batch x\n  no numbers" in printed
+    assert "  argument     beta=1" in printed
+    assert "output 0: updates fc.weight" in text(show, "last", "foreach", "--step", "0")
+    printed = text(show, "last", "Gradients/Default/network-Net/fc-Linear/addmm-op0")
+    assert "  forward      Default/network-Net/fc-Linear/addmm-op0" in printed
+
+
+def test_show_as_json(here: Path, text: Any) -> None:
+    view = json.loads(text(show, "net", "1", "--json", "--rank", "1"))
+    assert (view["name"], view["rank"]) == ("Default/mse_loss-op0", 1)
+    assert view["stack"][1]["code"] == "loss = criterion(model(x), y)"
+    (value,) = view["outputs"]
+    assert [row["mean"] for row in value["rows"]] == [100 * step + 1 for step in range(12)]
+    assert value["rows"][0]["shape"] == [2, 3]
+    assert view["inputs"][0]["source"]["slot"] == 0
+    assert [row["mean"] for row in view["inputs"][0]["rows"]] == [100 * step for step in range(12)]
+
+
+def test_show_one_step_and_one_slot(here: Path, text: Any) -> None:
+    view = json.loads(text(show, "last", "mse_loss-op0:0", "--step", "3", "--json"))
+    assert view["inputs"] == []
+    assert [row["step"] for row in view["outputs"][0]["rows"]] == [3]
+    view = json.loads(text(show, "last", "mse_loss-op0:input:0", "--last", "2", "--json"))
+    assert view["outputs"] == []
+    assert [row["step"] for row in view["inputs"][0]["rows"]] == [10, 11]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["last", "mse_loss-op0:5"], "has no output 5; it has: 0"),
+        (["last", "mse_loss-op0", "--step", "77"], "in step 77; it has steps 0 to 11"),
+        (["last", "mse_loss-op0", "--rank", "5"], "has no rank 5; it has: 0, 1"),
+        (["last", "addmm"], "addmm matches 2 nodes"),
+        (["last", "mse_los"], "Default/mse_loss-op0"),
+        (["nowhere", "x"], "no such path"),
+    ],
+)
+def test_show_explains_mistakes(here: Path, text: Any, argv: list[str], message: str) -> None:
+    if message == "Default/mse_loss-op0":
+        assert text(show, *argv).startswith(message)
+        return
+    with pytest.raises(OpscopeError, match=message):
+        call(show, *argv)
+
+
+def test_query(here: Path, text: Any) -> None:
+    pytest.importorskip("duckdb")
+    sql = "select step, name, mean from stats where rank = 0 and node = 1 order by step limit 2"
+    assert text(query, "last", sql).splitlines() == [
+        "step  name                  mean",
+        "   0  Default/mse_loss-op0     1",
+        "   1  Default/mse_loss-op0   101",
+    ]
+    assert json.loads(text(query, "last", sql, "--json"))[1] == {
+        "step": 1,
+        "name": "Default/mse_loss-op0",
+        "mean": 101.0,
+    }
+    table = list(csv.reader(io.StringIO(text(query, "last", sql, "--csv"))))
+    assert table == [
+        ["step", "name", "mean"],
+        *[[str(s), "Default/mse_loss-op0", f"{m}.0"] for s, m in [(0, 1), (1, 101)]],
+    ]
+
+
+def test_query_keeps_odd_numbers_and_equal_names(here: Path, text: Any) -> None:
+    pytest.importorskip("duckdb")
+    sql = "select 'nan'::double as a, 2::hugeint ** 60 as b, (2::hugeint << 60) as c, 1 as a"
+    (line,) = json.loads(text(query, "last", sql, "--json"))
+    assert line == {"a_1": "NaN", "b": 2.0**60, "c": str(2**61), "a_2": 1}
+
+
+def test_query_explains_mistakes(here: Path) -> None:
+    pytest.importorskip("duckdb")
+    with pytest.raises(OpscopeError, match="nope does not exist"):
+        call(query, "last", "select * from nope")
+    with pytest.raises(OpscopeError, match="no statement"):
+        call(query, "last", "")
+    with pytest.raises(OpscopeError, match="exclude each other"):
+        call(query, "last", "select 1", "--json", "--csv")
+
+
+def test_numbers_for_people() -> None:
+    assert output.number(1 / 3) == "0.333333"
+    assert output.number(float("-inf")) == "-Inf"
+    assert output.cell([1.0, None]) == "[1, -]"
+    assert [output.size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 40)] == [
+        "0 B",
+        "1.02e+03 B",
+        "1 KiB",
+        "3 MiB",
+        "5 TiB",
+    ]
+
+
+def test_a_terminal_gets_a_rich_table(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "40")
+    output.print_table(["name", "n"], [["[red]x" * 3, 1], ["y", 22]])
+    printed = capsys.readouterr().out
+    assert "[red]x[red]x[red]x" in printed
+    assert "22" in printed

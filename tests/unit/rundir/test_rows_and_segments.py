@@ -1,0 +1,166 @@
+"""Rows on disk: exact, append-only, within their budget, and there after SIGKILL."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope.read.run import read_segment
+from opscope.rundir.layout import segment_files
+from opscope.rundir.rows import ROW_BYTES, ROW_DTYPE, VALID, row_from
+from opscope.rundir.segments import SegmentWriter
+from opscope.stats.row import EMPTY, Row
+
+PAGE_ROWS = 4096 // ROW_BYTES
+FLOATS = Row(10, -1.5, math.inf, 0.1, 0.2, 0.3, 0.4, 1, 2, 3, 4, 5, 6)
+
+
+def write(directory: Path, rows: list[Row], budget: int = 1 << 30, **kwargs: Any) -> SegmentWriter:
+    """Write rows, numbered by step."""
+    writer = SegmentWriter(directory, budget, **kwargs)
+    for step, row in enumerate(rows):
+        writer.append(step, 7, step + 1, 9, row, 2, 1)
+    return writer
+
+
+def read(directory: Path) -> Any:
+    """Every valid record there is."""
+    parts = [read_segment(path) for path in segment_files(directory)]
+    records = np.concatenate(parts) if parts else np.empty(0, ROW_DTYPE)
+    return records[records["valid"] == VALID]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        FLOATS,
+        EMPTY,
+        FLOATS._replace(min=-(2**63), max=2**63 - 1),
+        FLOATS._replace(min=2**53 + 1, max=2**64 - 1),
+        FLOATS._replace(min=0, max=1),
+        FLOATS._replace(min=-3, max=-2, mean=math.nan),
+    ],
+)
+def test_a_row_comes_back_as_it_was(tmp_path: Path, row: Row) -> None:
+    write(tmp_path, [row]).close()
+    (record,) = read(tmp_path)
+    found = row_from(record)
+    assert repr(found) == repr(row)
+    assert [type(value) for value in found] == [type(value) for value in row]
+    assert [record[name] for name in ("step", "node", "call", "shape", "slot", "io")] == [
+        0,
+        7,
+        1,
+        9,
+        2,
+        1,
+    ]
+
+
+def test_a_record_has_128_bytes_and_no_gaps_in_its_numbers() -> None:
+    assert ROW_DTYPE.itemsize == ROW_BYTES == 128
+    assert ROW_DTYPE.fields is not None
+    assert sorted({offset for _, offset, *_ in ROW_DTYPE.fields.values()})[3:] == [
+        *range(4, 24, 4),
+        *range(24, 128, 8),
+    ]
+
+
+def test_closing_gives_back_reserved_space(tmp_path: Path) -> None:
+    writer = write(tmp_path, [FLOATS] * 5)
+    (segment,) = segment_files(tmp_path)
+    assert segment.stat().st_size > 5 * ROW_BYTES
+    writer.close()
+    assert segment.stat().st_size == 5 * ROW_BYTES
+    writer.close()
+
+
+def test_space_is_reserved_so_that_a_full_disk_cannot_kill(tmp_path: Path) -> None:
+    write(tmp_path, [FLOATS])
+    (segment,) = segment_files(tmp_path)
+    status = segment.stat()
+    assert status.st_blocks * 512 >= status.st_size
+
+
+def test_rows_go_on_in_the_next_segment(tmp_path: Path) -> None:
+    writer = write(tmp_path, [FLOATS] * (PAGE_ROWS * 2 + 3), segment_bytes=4096)
+    writer.close()
+    assert [path.stat().st_size for path in segment_files(tmp_path)] == [4096, 4096, 3 * ROW_BYTES]
+    assert read(tmp_path)["step"].tolist() == list(range(PAGE_ROWS * 2 + 3))
+    assert (writer.rows, writer.dropped) == (PAGE_ROWS * 2 + 3, 0)
+
+
+def test_the_oldest_rows_go_when_the_budget_is_reached(tmp_path: Path, capsys: Any) -> None:
+    count = PAGE_ROWS * 9 + 1
+    writer = write(tmp_path, [FLOATS] * count, budget=4 * 4096)
+    assert sum(path.stat().st_size for path in segment_files(tmp_path)) <= 4 * 4096
+    writer.close()
+    steps = read(tmp_path)["step"].tolist()
+    assert steps == list(range(count - len(steps), count))
+    assert len(steps) == PAGE_ROWS * 3 + 1
+    assert (writer.rows, writer.dropped) == (count, count - len(steps))
+    said = capsys.readouterr().err
+    assert said.count("budget") == 1
+    assert str(tmp_path) in said
+
+
+def test_an_unfinished_record_is_not_read(tmp_path: Path) -> None:
+    writer = write(tmp_path, [FLOATS] * 3)
+    (segment,) = segment_files(tmp_path)
+    with open(segment, "r+b") as file:
+        file.seek(2 * ROW_BYTES)
+        file.write(b"\0")
+    assert read(tmp_path)["step"].tolist() == [0, 1]
+    writer.close()
+
+
+WRITE_FOREVER = """
+import itertools, sys
+from pathlib import Path
+from opscope.rundir.segments import SegmentWriter
+from opscope.stats.row import Row
+writer = SegmentWriter(Path(sys.argv[1]), 1 << 30, segment_bytes=1 << 16)
+for step in itertools.count():
+    writer.append(step, 1, step, 0, Row(step, *[float(step)] * 6, *[step] * 6), 0, 1)
+    if step == 1000:
+        print("going", flush=True)
+"""
+
+
+def test_rows_survive_sigkill_and_are_readable_before_it(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITE_FOREVER, str(tmp_path)], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"going\n"
+        counts = []
+        for _ in range(5):
+            records = read(tmp_path)
+            _assert_whole(records)
+            counts.append(len(records))
+            time.sleep(0.02)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    records = read(tmp_path)
+    _assert_whole(records)
+    counts.append(len(records))
+    assert counts[0] > 1000
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def _assert_whole(records: Any) -> None:
+    steps = np.arange(len(records))
+    for name in ("step", "call", "count", "min", "std", "nan", "positive"):
+        assert (records[name] == steps).all(), name

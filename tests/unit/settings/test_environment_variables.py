@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import pytest
+
+from opscope.settings.environment import VARIABLES, read_environment
+
+GOOD: dict[str, list[str]] = {
+    "OPSCOPE_DUMP_CONFIG": ["/a/dump.json", "dump.json"],
+    "OPSCOPE_DISABLE": ["0", "false", "No", "off"],
+    "OPSCOPE_RUN_DIR": ["runs"],
+    "OPSCOPE_RUN_ID": ["a1b2"],
+    "OPSCOPE_SETTINGS": ["x"],
+    "OPSCOPE_TOKEN": ["secret"],
+    "RANK": ["0", "17"],
+    "RANK_ID": ["3"],
+    "WORLD_SIZE": ["1", "16"],
+    "MINDSPORE_DUMP_CONFIG": ["/a/dump.json"],
+    "MS_DIAGNOSTIC_DATA_PATH": ["/data", "not checked unless it is used"],
+    "MS_DEV_SAVE_GRAPHS": ["0", "3"],
+    "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT": ["0", "1"],
+    "MS_RDR_ENABLE": ["0", "1"],
+    "MS_RDR_MODE": ["1", "2"],
+    "MS_RDR_PATH": ["/rdr"],
+    "ENABLE_MS_DEBUGGER": ["1", "True", "0", "false"],
+    "MS_DEBUGGER_HOST": ["127.0.0.1"],
+    "MS_DEBUGGER_PORT": ["1", "65535"],
+    "MS_DEBUGGER_PARTIAL_MEM": ["0", "1"],
+    "GLOG_v": ["0", "4"],
+    "GLOG_logtostderr": ["0", "1"],
+    "GLOG_log_dir": ["/var/log"],
+    "GLOG_stderrthreshold": ["2"],
+    "GLOG_log_max": ["50"],
+    "MS_SUBMODULE_LOG_v": ["{PARSER:2,ANALYZER:1}", "{ PARSER : 2 }", "{}"],
+    "logger_maxBytes": ["52428800"],
+    "logger_backupCount": ["30"],
+}
+BAD: dict[str, list[str]] = {
+    "OPSCOPE_DISABLE": ["2", "maybe"],
+    "RANK": ["-1", "gold", "1.0"],
+    "RANK_ID": ["x"],
+    "WORLD_SIZE": ["0", "two"],
+    "MS_DEV_SAVE_GRAPHS": ["4", "-1", "yes"],
+    "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT": ["2"],
+    "MS_RDR_ENABLE": ["yes", "2"],
+    "MS_RDR_MODE": ["0", "3"],
+    "MS_RDR_PATH": ["relative"],
+    "ENABLE_MS_DEBUGGER": ["2"],
+    "MS_DEBUGGER_PORT": ["0", "65536", "http"],
+    "MS_DEBUGGER_PARTIAL_MEM": ["2"],
+    "MS_SUBMODULE_LOG_v": ["PARSER:2", "{PARSER:9}", "{PARSER}"],
+}
+BAD_SHARED: dict[str, list[str]] = {
+    "GLOG_v": ["5", "x"],
+    "GLOG_logtostderr": ["2"],
+    "GLOG_stderrthreshold": ["9"],
+    "GLOG_log_max": ["abc", "0"],
+    "logger_maxBytes": ["abc"],
+    "logger_backupCount": ["-1"],
+}
+
+
+def pairs(table: dict[str, list[str]]) -> list[tuple[str, str]]:
+    return [(name, value) for name, values in table.items() for value in values]
+
+
+def test_every_variable_is_tried() -> None:
+    assert GOOD.keys() == VARIABLES.keys()
+
+
+@pytest.mark.parametrize(("name", "value"), pairs(GOOD))
+def test_good(name: str, value: str) -> None:
+    environment = read_environment({name: value})
+    assert environment.problems == ()
+    said = {"now": 0, "later": 1, "does not apply": 1}[VARIABLES[name].status]
+    assert len(environment.notices) == said
+
+
+@pytest.mark.parametrize(("name", "value"), pairs(BAD))
+def test_bad(name: str, value: str) -> None:
+    (problem,) = read_environment({name: value}).problems
+    assert (problem.file, problem.key, problem.value) == ("environment", name, value)
+    assert "must" in problem.message
+
+
+@pytest.mark.parametrize(("name", "value"), pairs(BAD_SHARED))
+def test_bad_values_meant_for_other_programs_are_only_noticed(name: str, value: str) -> None:
+    environment = read_environment({name: value})
+    assert environment.problems == ()
+    assert any(f'{name} = "{value}": must be' in notice for notice in environment.notices)
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+@pytest.mark.parametrize("value", ["", "  "])
+def test_empty_is_as_good_as_unset(name: str, value: str) -> None:
+    assert read_environment({name: value}) == read_environment({})
+
+
+def test_one_notice_for_all_that_come_later() -> None:
+    environment = read_environment({"MS_RDR_ENABLE": "1", "GLOG_v": "1", "PATH": "/bin"})
+    assert environment.notices == ("environment: MS_RDR_ENABLE, GLOG_v have no effect yet",)
+    environment = read_environment({"MS_DEBUGGER_PARTIAL_MEM": "1"})
+    assert environment.notices == ("environment: MS_DEBUGGER_PARTIAL_MEM has no effect here",)
+
+
+def test_problems_of_all_variables_at_once() -> None:
+    environment = read_environment({"MS_RDR_MODE": "3", "RANK": "x", "OPSCOPE_DISABLE": "?"})
+    assert {problem.key for problem in environment.problems} == {
+        "MS_RDR_MODE",
+        "RANK",
+        "OPSCOPE_DISABLE",
+    }
+
+
+def test_our_dump_config_wins() -> None:
+    both = {"MINDSPORE_DUMP_CONFIG": "theirs.json", "OPSCOPE_DUMP_CONFIG": "ours.json"}
+    environment = read_environment(both)
+    assert environment.dump_config == "ours.json"
+    assert environment.dump_variable == "OPSCOPE_DUMP_CONFIG"
+    environment = read_environment(both | {"OPSCOPE_DUMP_CONFIG": ""})
+    assert environment.dump_config == "theirs.json"
+    assert environment.dump_variable == "MINDSPORE_DUMP_CONFIG"
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank"),
+    [({}, 0), ({"RANK_ID": "3"}, 3), ({"RANK": "2", "RANK_ID": "3"}, 2), ({"RANK": "0"}, 0)],
+)
+def test_rank(environ: dict[str, str], rank: int) -> None:
+    assert read_environment(environ).rank == rank
+
+
+@pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
+def test_disabled(value: str) -> None:
+    assert read_environment({"OPSCOPE_DISABLE": value}).disabled
+
+
+def test_a_misspelt_variable_is_noticed() -> None:
+    (notice,) = read_environment({"OPSCOPE_DUMP_CONFG": "x", "OPSCOPE_ZZZ": "1"}).notices
+    assert 'OPSCOPE_DUMP_CONFG is not a variable of opscope (did you mean "OPSCOPE_DUMP' in notice

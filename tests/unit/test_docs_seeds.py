@@ -1,0 +1,109 @@
+"""The docs say of every setting what the code says of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from opscope.settings.context import CONTEXT_KEYS, ENV_CONFIG_KEYS
+from opscope.settings.context_keys import WITHOUT_EFFECT
+from opscope.settings.dump import load_dump_settings
+from opscope.settings.dump_keys import DOTTED, KEYS, REFUSALS, STATISTICS
+from opscope.settings.environment import VARIABLES
+from opscope.settings.sections import Key
+
+DOCS = Path(__file__).parents[2] / "docs"
+STATUSES = ("now", "later", "does not apply")
+Table = list[list[str]]
+
+
+def tables(file: str) -> dict[str, Table]:
+    """The rows of every table, by the heading it stands under."""
+    found: dict[str, Table] = {}
+    heading = ""
+    for line in (DOCS / file).read_text().splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ").replace("`", "")
+        elif line.startswith("|"):
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            found.setdefault(heading, []).append(cells)
+    return {heading: rows[2:] for heading, rows in found.items()}
+
+
+def statuses(heading: str) -> dict[str, str]:
+    """The status of every name under a heading; a name is what stands in backquotes."""
+    found: dict[str, str] = {}
+    for names, _, status, _ in tables("seeds.md")[heading]:
+        whole = [names.replace("`", "")] if " = " in names else re.findall(r"`([^`]+)`", names)
+        assert whole, names
+        for name in whole:
+            assert name not in found, f"{name} has two rows"
+            found[name] = status
+    return found
+
+
+def test_every_row_has_a_status_and_a_reason() -> None:
+    sections = {heading: rows for heading, rows in tables("seeds.md").items() if len(rows[0]) == 4}
+    assert len(sections) >= 10
+    for rows in sections.values():
+        for name, guides, status, meaning in rows:
+            assert status in STATUSES, name
+            assert re.fullmatch(r"[RDCOA]( [RDCOA])*|-", guides), name
+            assert meaning, name
+            assert meaning.startswith("because ") == (status == "does not apply"), name
+
+
+def test_dump_config() -> None:
+    expected = {key.dotted: key.status for key in KEYS}
+    refused = ((DOTTED[key], value) for key, value, _ in REFUSALS)
+    expected |= {f"{key} = {json.dumps(value)}": "later" for key, value in refused}
+    assert statuses("Dump config") == expected
+
+
+def test_statistics() -> None:
+    assert statuses("Statistics") == dict.fromkeys(STATISTICS, "now")
+
+
+def test_environment_variables() -> None:
+    expected = {name: variable.status for name, variable in VARIABLES.items()}
+    assert statuses("Environment variables") == expected
+
+
+def test_set_context() -> None:
+    expected = dict.fromkeys(WITHOUT_EFFECT, "does not apply")
+    expected |= {name: status for name, (status, _) in CONTEXT_KEYS.items()}
+    expected |= {key.dotted: key.status for key in ENV_CONFIG_KEYS}
+    assert statuses("set_context") == expected
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.dotted)
+def test_the_dump_reference_has_every_key_and_its_default(key: Key) -> None:
+    rows = {cells[0].strip("`"): cells for cells in tables("dump.md")[key.section]}
+    special = {"iteration": "required", "support_device": "all", "stat_calc_mode": "none"}
+    shown = json.dumps(key.default) if key.name not in special else ""
+    assert rows[key.name][2] == special.get(key.name, f"`{shown}`")
+    has_more_to_come = key.status == "later" or key.name in {refused for refused, _, _ in REFUSALS}
+    assert ("later" in rows[key.name][3].lower()) is has_more_to_come
+
+
+def test_the_dump_reference_has_no_unknown_key() -> None:
+    for section in {key.section for key in KEYS}:
+        shown = [cells[0].strip("`") for cells in tables("dump.md")[section]]
+        assert sorted(shown) == sorted(key.name for key in KEYS if key.section == section)
+
+
+def test_the_dump_reference_has_every_statistic() -> None:
+    shown = [cells[0].strip("`") for cells in tables("dump.md")["statistic_category"]]
+    assert sorted(shown) == sorted(STATISTICS)
+
+
+def test_the_examples_are_good_configs(tmp_path: Path) -> None:
+    examples = re.findall(r"```json\n(.*?)```", (DOCS / "dump.md").read_text(), re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        file = tmp_path / "dump.json"
+        file.write_text(example.replace("/data/dump", str(tmp_path / "dump")))
+        assert load_dump_settings(str(file), {}).notices == ()
