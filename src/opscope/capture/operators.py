@@ -73,7 +73,7 @@ class Operator:
             if (a.alias_info is not None and a.alias_info.is_write)
             or a.name in _UNDECLARED_MUTATIONS.get(full, ())
         )
-        returns = () if schema is None else schema.returns
+        returns: Any = () if schema is None else schema.returns
         self.view = full in _UNDECLARED_VIEWS or any(
             r.alias_info is not None and not r.alias_info.is_write for r in returns
         )

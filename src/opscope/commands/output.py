@@ -66,7 +66,8 @@ def number(value: float) -> str:
 def size(count: int) -> str:
     """A number of bytes for people."""
     power = min(max(count, 1).bit_length() - 1, 49) // 10
-    return f"{count / (1 << 10 * power):.3g} {_UNITS[power]}"
+    amount = count / (1 << 10 * power)
+    return f"{amount:.0f} {_UNITS[power]}" if amount >= 100 else f"{amount:.3g} {_UNITS[power]}"
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:

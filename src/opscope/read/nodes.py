@@ -51,6 +51,7 @@ def _tiers(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
     low = text.lower()
     yield [node for node in nodes if text.isdigit() and node.id == int(text)]
     yield [node for node in nodes if node.name == text]
+    yield [node for node in nodes if node.name == f"Default/{text}"]
     yield [node for node in nodes if node.name.endswith("/" + text)]
     yield [node for node in nodes if node.name.endswith(text)]
     yield [node for node in nodes if low in node.name.lower()]

@@ -15,6 +15,7 @@ from made_run import SCRIPT, MadeRun, write_run
 
 from opscope.commands import output, query, runs, show
 from opscope.errors import OpscopeError
+from opscope.read.summary import Summary
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_every_verb_has_help() -> None:
 def test_runs(here: Path, text: Any) -> None:
     live = MadeRun(here / "opscope-runs/net-2").open()
     header, finished, running = text(runs).splitlines()
-    assert header.split() == "name started state ranks steps nodes last loss size".split()
+    assert header.split() == [*Summary._fields[:6], "last", "loss", "size"]
     assert finished.split()[0] == "net-1"
     assert finished.split()[3:8] == ["finished", "2", "12", "4", "NaN"]
     assert running.split()[3:8] == ["running", "1", "0", "0", "-"]
@@ -148,14 +149,11 @@ def test_show_one_step_and_one_slot(here: Path, text: Any) -> None:
         (["last", "mse_loss-op0", "--step", "77"], "in step 77; it has steps 0 to 11"),
         (["last", "mse_loss-op0", "--rank", "5"], "has no rank 5; it has: 0, 1"),
         (["last", "addmm"], "addmm matches 2 nodes"),
-        (["last", "mse_los"], "Default/mse_loss-op0"),
+        (["last", "mse_los-op0x"], "did you mean\n  Default/mse_loss-op0"),
         (["nowhere", "x"], "no such path"),
     ],
 )
-def test_show_explains_mistakes(here: Path, text: Any, argv: list[str], message: str) -> None:
-    if message == "Default/mse_loss-op0":
-        assert text(show, *argv).startswith(message)
-        return
+def test_show_explains_mistakes(here: Path, argv: list[str], message: str) -> None:
     with pytest.raises(OpscopeError, match=message):
         call(show, *argv)
 
@@ -203,7 +201,7 @@ def test_numbers_for_people() -> None:
     assert output.cell([1.0, None]) == "[1, -]"
     assert [output.size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 40)] == [
         "0 B",
-        "1.02e+03 B",
+        "1023 B",
         "1 KiB",
         "3 MiB",
         "5 TiB",

@@ -68,6 +68,7 @@ def nodes(tmp_path: Path) -> list[Node]:
         ("Default/network-Net/fc-Linear/addmm-op0", 0),
         ("Gradients/Default/network-Net/fc-Linear/addmm-op0", 2),
         ("mse_loss-op0", 1),
+        ("network-Net/fc-Linear/addmm-op0", 0),
         ("MSE", 1),
         ("foreach", 3),
         ("oss-op0", 1),
@@ -84,7 +85,7 @@ def test_a_node_that_is_not_there_or_not_alone(tmp_path: Path) -> None:
     assert "(graph 1)" in str(several.value)
     with pytest.raises(OpscopeError, match="did you mean\n  Default/mse_loss-op0"):
         find_node(nodes(tmp_path), "mse_los-op0x")
-    with pytest.raises(OpscopeError, match="no node matches qqq$"):
+    with pytest.raises(OpscopeError, match=r"no node matches qqq$"):
         find_node(nodes(tmp_path), "qqq")
 
 
