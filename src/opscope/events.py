@@ -6,7 +6,7 @@ Nothing here imports a framework; capture fills these objects in, sinks only rea
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -145,12 +145,36 @@ class Loss:
     node: Node | None
 
 
+class Orders(Mapping[int, list[Node]]):
+    """Graph → the nodes executed in a step, in order; sorted out when first asked for."""
+
+    def __init__(self, order: Sequence[Node]) -> None:
+        self._order = order
+        self._by_graph: dict[int, list[Node]] | None = None
+
+    def _sorted(self) -> dict[int, list[Node]]:
+        if self._by_graph is None:
+            self._by_graph = {}
+            for node in self._order:
+                self._by_graph.setdefault(node.graph, []).append(node)
+        return self._by_graph
+
+    def __getitem__(self, graph: int) -> list[Node]:
+        return self._sorted()[graph]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sorted())
+
+    def __len__(self) -> int:
+        return len(self._sorted())
+
+
 @dataclass(slots=True)
 class StepRecord:
     """What is known of a step when it ends."""
 
     step: int
-    orders: dict[int, list[Node]]
+    orders: Mapping[int, list[Node]]
     """The nodes executed, in order, per graph."""
     losses: list[Loss]
     seconds: float

@@ -24,7 +24,7 @@ from opscope.events import (
     ValueStats,
     Want,
 )
-from opscope.messages import say
+from opscope.messages import say, say_once
 from opscope.stats.engine import Pending, StatsEngine
 from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
 
@@ -175,7 +175,8 @@ class Pipeline:
         ready: list[ValueStats] = []
         for value in values:
             tensor = value.tensor
-            if unsupported_reason(tensor):
+            if reason := unsupported_reason(tensor):
+                say_once(f"no statistics for {reason}")
                 continue
             shape = shape_of(tensor)
             pending = self._row(call, io, value, shape)

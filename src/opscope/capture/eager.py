@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opscope.capture.operators import GENERAL, NEW, VIEW, Operator, flatten
+from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute, user_files
@@ -42,6 +42,7 @@ from opscope.events import (
     TRAINING_GRAPH,
     Call,
     Node,
+    Orders,
     Output,
     Outside,
     Source,
@@ -92,7 +93,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.setup_done = False
         self.on_setup_end: Callable[[], None] = lambda: None
         self.order: list[Node] = []
-        self._operators: dict[int, Operator] = {}
+        self._setup_order: list[Node] = []
         self._known: dict[int, Any] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._first_use: dict[str, Node] = {}
@@ -107,9 +108,13 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> Any:
         if types:
             return self._subclassed(func, types, args, kwargs)
-        operator = self._operators.get(id(func)) or self._new_operator(func)
+        try:
+            operator = func._opscope
+        except AttributeError:
+            operator = self._new_operator(func)
+        run = operator.call
         if operator.ignored or not self.recording:
-            return func(*args, **kwargs) if kwargs else func(*args)
+            return run(*args, **kwargs) if kwargs else run(*args)
         try:
             state = self._local.state
             # Autograd numbers its nodes before the operator reaches us.
@@ -132,7 +137,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if operator.nested:
                 self._add_nested(operator, args, kwargs, tensors, sources)
             # The call site.
-            frame = _getframe().f_back
+            frame = _getframe().f_back if state.autograd else _getframe(1)
             subject: Node | Outside | str | None = None
             if frame is None or frame.f_code is _ENGINE:
                 phase = BACKWARD
@@ -143,7 +148,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                         subject = state.node_of_number[index]
                     else:
                         subject = self._origin(state, current)
-                key: tuple[object, ...] = (id(func), subject)
+                key: tuple[object, ...] = (operator, subject)
                 user = frame
             else:
                 phase = state.phase
@@ -155,7 +160,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 if phase == OPTIMIZER:
                     if sources and not operator.nested:
                         subject = sources[0].subject or _subject_of(sources)
-                    key = (id(func), state.scope, id(frame.f_code), frame.f_lasti, subject)
+                    key = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
                 else:
                     try:
                         while not user_files[user.f_code.co_filename]:  # type: ignore[union-attr]
@@ -165,7 +170,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     assert user is not None
                     caller = user.f_back
                     key = (
-                        id(func),
+                        operator,
                         state.scope,
                         phase,
                         id(frame.f_code),
@@ -192,7 +197,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 node.arguments = operator.texts(args, kwargs)
                 site.nodes.append(node)
                 self.pipeline.add_node(node)
-            if number != state.last_number:
+            made = number - state.last_number
+            if made == 1 and not state.pending_view:
+                state.node_of_number.append(node)
+                state.last_number = number
+            elif made:
                 state.number_nodes(number, node)
             state.pending_view = (
                 operator.writes and _grad_enabled() and bool(tensors) and tensors[0]._is_view()
@@ -209,20 +218,24 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             call = self._begin_call(plan, node, tensors) if plan.flags else None
         except Exception as error:  # noqa: BLE001 - watching must never end training
             _failed(error)
-            return func(*args, **kwargs) if kwargs else func(*args)
+            return run(*args, **kwargs) if kwargs else run(*args)
         try:
-            result = func(*args, **kwargs) if kwargs else func(*args)
+            result = run(*args, **kwargs) if kwargs else run(*args)
         except BaseException:
             node.raised = True
             raise
         try:
             outputs = node.outputs
             kind = operator.kind
-            if not outputs or kind == GENERAL:
-                self._any_outputs(operator, node, result, args, kwargs, tensors)
-            elif kind == NEW:
+            if kind == NEW and outputs:
                 known[id(result)] = outputs[0]
-            elif kind == VIEW:
+            elif kind == WRITE and outputs:
+                found = known.get(id(result))
+                if found.__class__ is tuple:
+                    found[1][0] = outputs[0]
+                else:
+                    known[id(result)] = outputs[0]
+            elif kind == VIEW and outputs:
                 found = known.get(id(tensors[0]))
                 if found.__class__ is tuple:
                     storage = found[1]
@@ -230,12 +243,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     storage = [None]
                     known[id(tensors[0])] = (sources[0], storage, None)
                 known[id(result)] = (outputs[0], storage, storage[0])
-            else:
-                found = known.get(id(result))
-                if found.__class__ is tuple:
-                    found[1][0] = outputs[0]
-                else:
-                    known[id(result)] = outputs[0]
+            elif kind == SEVERAL and len(outputs) == len(result):
+                for output, tensor in zip(outputs, result, strict=True):
+                    known[id(tensor)] = output
+            elif kind != NOTHING:
+                self._any_outputs(operator, node, result, args, kwargs, tensors)
             if call is not None:
                 self._end_call(plan, call, operator, result, args, kwargs)
         except Exception as error:  # noqa: BLE001 - watching must never end training
@@ -316,7 +328,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     # ------------------------------------------------------------------ nodes
 
     def _new_operator(self, func: Any) -> Operator:
-        operator = self._operators[id(func)] = Operator(func)
+        operator = Operator(func)
+        func._opscope = operator  # cheaper to find than by a key of our own
         return operator
 
     def _origin(self, state: ThreadState, current: Any) -> Node | Outside | None:
@@ -406,7 +419,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """The first differentiable operator or module call: training starts here."""
         if not self.setup_done:
             self.setup_done = True
-            self._known.clear()
+            self._setup_order, self.order = self.order, []  # calls of step 0 count from here
+            self._known = self.names.entries()
             self.threads.leave_setup()
             self.on_setup_end()
 
@@ -427,6 +441,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             self._add_outputs(node, produced, tensors)
         rewritten = {id(tensor) for tensor in operator.written(args, kwargs)}
         for output, tensor in zip(node.outputs, produced, strict=False):
+            if tensor is None:
+                continue
             if id(tensor) in rewritten or operator.asynchronous:
                 self._add_write(tensor, output)
             elif operator.view and tensors:
@@ -478,7 +494,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         if operator.uninitialised:
             return
         produced = operator.produced(result, args, kwargs)
-        values = [Value(slot, tensor, None) for slot, tensor in enumerate(produced)]
+        values = [Value(slot, t, None) for slot, t in enumerate(produced) if t is not None]
         if operator.asynchronous:
             for value in values:
                 self._late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
@@ -495,22 +511,26 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ steps
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether any operator ran in the step under way."""
+        return bool(self.order or self._setup_order)
+
     def begin_step(self, step: int) -> None:
         """Start counting calls anew."""
         self.step = step
         self.order = []
 
-    def finish_step(self) -> dict[int, list[Node]]:
+    def finish_step(self) -> Orders:
         """The orders of the step that ends; what crosses into the next comes from outside."""
         for late in list(self._late.values()):
             for plan, call, value in late:
                 with _quiet():
                     self.pipeline.outputs(plan, call, [value])
         self._late.clear()
-        self._known.clear()
-        orders: dict[int, list[Node]] = {}
-        for node in self.order:
-            orders.setdefault(node.graph, []).append(node)
+        self._known = self.names.entries()
+        orders = Orders(self._setup_order + self.order)
+        self._setup_order = []
         return orders
 
 

@@ -26,9 +26,9 @@ _UNINITIALISED = {
 }
 
 
-NEW, VIEW, WRITE, GENERAL = range(4)
-"""What an operator makes: one new tensor, one view of its first input, the one tensor it writes to,
-or anything else."""
+NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
+"""What an operator makes: one or several new tensors, one view of its first input, the one tensor
+it writes to, no tensor, or anything else."""
 
 
 class Operator:
@@ -37,6 +37,7 @@ class Operator:
     __slots__ = (
         "argument_names",
         "asynchronous",
+        "call",
         "fresh",
         "func",
         "ignored",
@@ -52,6 +53,7 @@ class Operator:
 
     def __init__(self, func: Any) -> None:
         self.func = func  # keeps `id(func)`, the cache key, from being reused
+        self.call = getattr(func, "_op", func)  # saves the Python frame of `OpOverload.__call__`
         self.name = str(func)
         schema = getattr(func, "_schema", None)
         full = schema.name if schema is not None else self.name
@@ -64,7 +66,7 @@ class Operator:
         self.argument_names = tuple(a.name for a in arguments)
         self.fresh = full == "aten::lift_fresh"  # its input was made without an operator
         self.nested = self.fresh or any(
-            isinstance(a.type, torch.ListType) or (a.kwarg_only and "Tensor" in str(a.type))
+            "Tensor" in str(a.type) and (a.kwarg_only or isinstance(a.type, torch.ListType))
             for a in arguments
         )
         self.mutated: tuple[tuple[int, str], ...] = tuple(
@@ -78,10 +80,14 @@ class Operator:
             r.alias_info is not None and not r.alias_info.is_write for r in returns
         )
         self.writes = bool(self.mutated)
+        tensors = any("Tensor" in str(r.type) for r in returns)
         single = len(returns) == 1 and str(returns[0].type) == "Tensor" and not self.asynchronous
-        self.kind = GENERAL
+        self.kind = GENERAL if tensors or self.writes else NOTHING
         if single and not self.writes:
             self.kind = VIEW if self.view else NEW
+        elif tensors and not (single or self.writes or self.view or self.asynchronous):
+            plain = all(str(r.type) == "Tensor" for r in returns)
+            self.kind = SEVERAL if plain else GENERAL
         elif single and len(self.mutated) == 1 and self.mutated[0][0] == 0 and not self.view:
             self.kind = WRITE
 
@@ -95,9 +101,12 @@ class Operator:
     def produced(
         self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
     ) -> list[Any]:
-        """The outputs of a call: what it returned, then what else it wrote to."""
+        """The outputs of a call by slot: what it returned, or None, then what else it wrote to."""
         found: list[Any] = []
-        flatten(result, found)
+        if isinstance(result, (list, tuple)) and self.kind == SEVERAL:
+            found += result
+        else:
+            flatten(result, found)
         if self.writes:
             returned = {id(tensor) for tensor in found}
             found += [t for t in self.written(args, kwargs) if id(t) not in returned]

@@ -44,6 +44,9 @@ def _wrap_start() -> None:
         target = getattr(self, "_target", None)
         if target is not None and not isinstance(target, RankEntry) and not _is_data_worker(target):
             self._target = RankEntry(target)
+            for session in list(_sessions):
+                if session.capture is not None:
+                    session.capture.has_children = True
         original(self)
 
     process.start = functools.wraps(original)(start)  # type: ignore[method-assign]

@@ -11,8 +11,6 @@ from typing import Any
 from opscope.commands.output import add_json_flag, print_csv, print_json, print_table
 from opscope.errors import OpscopeError
 from opscope.read.find import find_run
-from opscope.read.run import open_run
-from opscope.read.tables import connect
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer."""
+    from opscope.read.run import open_run
+    from opscope.read.tables import connect
+
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
     columns, rows = _ask(connect(open_run(find_run(args.run))), args.sql)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.commands.output import add_json_flag, print_json, print_table, size
 from opscope.errors import OpscopeError
 from opscope.messages import say
-from opscope.read.run import open_run
-from opscope.read.summary import Summary, summarize
 from opscope.rundir.layout import RUNS
 from opscope.rundir.retention import runs_in
+
+if TYPE_CHECKING:
+    from opscope.read.summary import Summary
 
 _COLUMNS = ("name", "started", "state", "ranks", "steps", "nodes", "last loss", "size")
 
@@ -41,6 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(path: Path) -> Summary | None:
+    from opscope.read.run import open_run
+    from opscope.read.summary import summarize
+
     try:
         return summarize(open_run(path))
     except OpscopeError as error:

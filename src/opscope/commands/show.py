@@ -7,15 +7,16 @@ output 1 alone and `NODE:input:1` input 1.
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.commands.output import add_json_flag, cell, print_json, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO
 from opscope.read.find import find_run
-from opscope.read.node_view import node_view
 from opscope.read.nodes import Address, find_node, parse_address
-from opscope.read.run import Rank, open_run
+
+if TYPE_CHECKING:
+    from opscope.read.run import Rank
 
 _FACTS = ("op", "scope", "phase", "forward", "parameter", "gradient_of")
 _NUMBERS = ("min", "max", "mean", "std", "l2")
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what the run knows about the node."""
+    from opscope.read.node_view import node_view
+    from opscope.read.run import open_run
+
     recorded = open_run(find_run(args.run))
     rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
     address = parse_address(args.node)

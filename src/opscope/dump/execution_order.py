@@ -7,7 +7,6 @@ from pathlib import Path
 
 from opscope.dump import csvtext
 from opscope.dump.files import TempFiles, append, make_directory
-from opscope.events import Node
 
 DIRECTORY = "execution_order"
 _HEADER = "NodeExecutionOrder-FullNameWithScope"
@@ -18,30 +17,26 @@ class Order:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self._latest: list[Node] = []
         self._known: set[str] = set()
 
-    def add(self, nodes: Sequence[Node]) -> bool:
+    def add(self, names: Sequence[str]) -> bool:
         """Take in the order of one step; returns whether anything was new."""
-        if self._latest == nodes:
-            return False
-        self._latest = list(nodes)
-        new = self._new_after(nodes)
+        new = self._new_after(names)
         if new:
             self.names = self._merged(new)
         return bool(new)
 
-    def _new_after(self, nodes: Sequence[Node]) -> dict[str, list[str]]:
+    def _new_after(self, names: Sequence[str]) -> dict[str, list[str]]:
         """The names not seen before, by the known name they come after ("" for the start)."""
         new: dict[str, list[str]] = {}
         anchor = ""
         arriving: set[str] = set()
-        for node in nodes:
-            if node.name in self._known:
-                anchor = node.name
-            elif node.name not in arriving:
-                arriving.add(node.name)
-                new.setdefault(anchor, []).append(node.name)
+        for name in names:
+            if name in self._known:
+                anchor = name
+            elif name not in arriving:
+                arriving.add(name)
+                new.setdefault(anchor, []).append(name)
         self._known |= arriving
         return new
 
@@ -61,13 +56,15 @@ class ExecutionOrder:
         self._temp = temp
         self._orders: dict[int, Order] = {}
 
-    def add(self, graph: int, iteration: int, nodes: Sequence[Node]) -> None:
-        """An iteration of this graph was captured."""
-        if not self._orders:
-            make_directory(self._directory)
+    def add(self, graph: int, names: Sequence[str]) -> None:
+        """The order of a step in which it was not that of the step before."""
         order = self._orders.setdefault(graph, Order())
-        if order.add(nodes):
+        if order.add(names):
+            make_directory(self._directory)
             self._write(graph, order.names)
+
+    def captured(self, graph: int, iteration: int) -> None:
+        """An iteration of this graph was captured."""
         path = self._directory / f"ms_global_execution_order_graph_{graph}.csv"
         append(path, f"{iteration}\n".encode())
 

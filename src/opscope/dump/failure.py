@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import traceback
 
+from opscope.dump.writer import WriterError
+
 _HINTS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -18,6 +20,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError):
         reason = _HINTS.get(error.errno or 0) or error.strerror or str(error)
         return f"{reason} ({error.filename})" if error.filename else reason
+    if isinstance(error, WriterError):
+        return str(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory for a copy of a value"
     where = traceback.extract_tb(error.__traceback__)[-1:]

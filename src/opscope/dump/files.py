@@ -50,37 +50,58 @@ def append(path: str | Path, data: bytes) -> None:
         os.close(descriptor)
 
 
+class _removed_on_error:  # noqa: N801 - reads as a statement
+    """Removes a temporary file when what is done with it fails."""
+
+    __slots__ = ("_temporary",)
+
+    def __init__(self, temporary: str) -> None:
+        self._temporary = temporary
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, OSError):
+            error.filename = error.filename or self._temporary
+        with contextlib.suppress(OSError):
+            Path(self._temporary).unlink()
+
+
 class TempFiles:
     """Writes into a directory of temporary files and renames what is complete into its place."""
 
-    def __init__(self, directory: str | Path) -> None:
-        self._directory = str(directory)
+    def __init__(self, directory: str | Path, owner: str) -> None:
+        self.directory = str(directory)
+        self._owner = owner
         self._numbers = itertools.count()
 
     def place(self, path: str | Path, buffers: Sequence[Any], size: int) -> None:
         """Make a file hold exactly these buffers, which are `size` bytes together."""
-        temporary = f"{self._directory}/{next(self._numbers)}"
-        try:
-            self._write(temporary, buffers, size)
+        self.rename(self.write(buffers, size), path)
+
+    def write(self, buffers: Sequence[Any], size: int) -> str:
+        """Write a temporary file and return its path."""
+        temporary = f"{self.directory}/{self._owner}{next(self._numbers)}"
+        with _removed_on_error(temporary):
+            descriptor = os.open(temporary, _NEW_FILE, _FILE_MODE)
+            try:
+                write_all(descriptor, buffers, size)
+            finally:
+                os.close(descriptor)
+        return temporary
+
+    def rename(self, temporary: str, path: str | Path) -> None:
+        """Put a temporary file in its place."""
+        with _removed_on_error(temporary):
             os.rename(temporary, path)  # noqa: PTH104 - once per value
-        except BaseException as error:
-            if isinstance(error, OSError):
-                error.filename = error.filename or str(path)
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
 
     def place_bytes(self, path: str | Path, data: bytes) -> None:
         """Make a file hold exactly these bytes."""
         self.place(path, [data], len(data))
 
-    def _write(self, temporary: str, buffers: Sequence[Any], size: int) -> None:
-        descriptor = os.open(temporary, _NEW_FILE, _FILE_MODE)
-        try:
-            write_all(descriptor, buffers, size)
-        finally:
-            os.close(descriptor)
-
     def remove(self) -> None:
         """Remove the directory and what an interrupted write left there."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)

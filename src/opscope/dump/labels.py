@@ -25,4 +25,4 @@ class LabelBook:
     def _new(self, graph: int, op_type: str, full_name: str) -> Label:
         prefix = f"{safe(op_type)}.{self._names.op_name(graph, op_type, full_name)}"
         head = f"{csvtext.field(op_type)},{csvtext.field(full_name)}"
-        return Label(prefix, head, full_name)
+        return Label(len(self._labels), prefix, head, full_name)

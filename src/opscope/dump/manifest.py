@@ -88,7 +88,8 @@ class Manifest:
             self.failure, self.dropped = failure, dropped
             self.complete = not failure and not dropped
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """What was written, for people."""
         with self._lock:
             parts = list(self.iterations.values())
         files = sum(each.files for each in parts)

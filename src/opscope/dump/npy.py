@@ -32,11 +32,6 @@ def dense(array: Array) -> Array:
     return packed
 
 
-def dense_copy(array: Array) -> Array:
-    """A copy that can be written as it lies, in the order that is cheapest to copy."""
-    return array.copy(order="F" if array.flags.fnc else "C")
-
-
 def buffers(array: Array) -> tuple[bytes, Array]:
     """The header and the data of a dense array, ready for `writev`."""
     fortran = array.flags.fnc

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
+from opscope.dump import forks
 from opscope.dump.files import make_directory
 from opscope.dump.manifest import run_of
 from opscope.errors import OpscopeError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PREVIOUS = ".previous"
 _PATIENCE_S = 0.3
+_LAST_WRITES_S = 30.0
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 _LOCK_NAME = re.compile(r"\.rank_(\d+)\.lock")
 _RANK_NAME = re.compile(r"rank_(\d+)")
@@ -38,39 +39,19 @@ class RankLock:
     """Holds `{path}/.rank_N.lock` while a run writes `{path}/rank_N`; the kernel frees it."""
 
     def __init__(self, path: Path, rank: int, run_id: str) -> None:
-        self._path = path
-        self._descriptor: int | None = None
         make_directory(path)
         _check_free(path, rank, run_id)
-        self._take(path / f".rank_{rank}.lock", run_id)
-        _held.add(self)
-
-    def _take(self, file: Path, run_id: str) -> None:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        if not _lock(descriptor, fcntl.LOCK_EX):
-            os.close(descriptor)
-            raise _in_use(self._path, _holder(file))
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
-        self._descriptor = descriptor
+        file = path / f".rank_{rank}.lock"
+        self.descriptor = forks.own(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        if not _lock(self.descriptor, fcntl.LOCK_EX):
+            self.release()
+            raise _in_use(path, _holder(file))
+        os.ftruncate(self.descriptor, 0)
+        os.write(self.descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
 
     def release(self) -> None:
         """Let go of the path."""
-        descriptor, self._descriptor = self._descriptor, None
-        _held.discard(self)
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-_held: WeakSet[RankLock] = WeakSet()
-
-
-def _release_in_child() -> None:
-    for lock in list(_held):
-        lock.release()
-
-
-os.register_at_fork(after_in_child=_release_in_child)
+        forks.close(self.descriptor)
 
 
 def make_room(path: Path, rank: int, run_id: str) -> Path | None:
@@ -122,9 +103,9 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 def _check_free(path: Path, rank: int | None, run_id: str) -> None:
     for file in _lock_files(path):
-        if not _is_held(file):
-            continue
         holder = _holder(file)
+        if not _is_held(file, _LAST_WRITES_S if _is_gone(holder) else 0):
+            continue
         if holder.get("run") != run_id or file.name == f".rank_{rank}.lock":
             raise _in_use(path, holder)
 
@@ -136,13 +117,19 @@ def _lock_files(path: Path) -> list[Path]:
         return []
 
 
-def _is_held(file: Path) -> bool:
+def _is_gone(holder: dict[str, object]) -> bool:
+    """Whether the training process is no more, so that only its last values are being written."""
+    pid = holder.get("pid")
+    return isinstance(pid, int) and not Path(f"/proc/{pid}").exists()
+
+
+def _is_held(file: Path, patience_s: float = 0) -> bool:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        return not _lock(descriptor, fcntl.LOCK_SH, patience_s=0)
+        return not _lock(descriptor, fcntl.LOCK_SH, patience_s)
     finally:
         os.close(descriptor)
 

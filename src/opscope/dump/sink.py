@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from opscope.dump.failure import describe
 from opscope.dump.labels import LabelBook
-from opscope.dump.manifest import Manifest
+from opscope.dump.opening import DEFAULT_LIMIT, open_recorder
 from opscope.dump.ownership import RankLock, make_room
-from opscope.dump.pending import DEFAULT_LIMIT
 from opscope.dump.recorder import Recorder
 from opscope.dump.selection import Devices, Kernels, Phases, takes_values, wanted
-from opscope.dump.store import Store
 from opscope.dump.subject import PARAMETER, Label, Place
-from opscope.dump.writers import BackgroundWriter, DirectWriter, Writer
 from opscope.errors import OpscopeError
 from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, ValueStats, Want
 from opscope.messages import say
@@ -61,7 +58,7 @@ class DumpSink(BaseSink):
     ) -> None:
         self._settings = settings
         self._run_id = run_id
-        self._memory_limit = memory_limit
+        self._limit = memory_limit
         self._phases = Phases(include)
         self._kernels = Kernels(settings.kernels if settings.dump_mode == 1 else None)
         self._devices = Devices.of(settings.support_device)
@@ -76,12 +73,18 @@ class DumpSink(BaseSink):
         self._lock: RankLock | None = None
         self._opened: Recorder | None = None
         self._failure = ""
+        self._summary = ""
         self._pid = 0
 
     @property
     def is_on(self) -> bool:
         """Whether anything is written: opened, neither closed nor failed, not a forked child."""
         return self._pid == os.getpid() and not self._failure
+
+    @property
+    def _is_usable(self) -> bool:
+        """Whether it is on, or may still be opened."""
+        return self.is_on or (self._opened is None and not self._failure)
 
     @property
     def _recorder(self) -> Recorder:
@@ -105,20 +108,17 @@ class DumpSink(BaseSink):
         moved = make_room(path, rank, self._run_id)
         if moved is not None:
             say(f"dump: what earlier runs left in {path} is now in {moved}")
-        store = Store(path / f"rank_{rank}", self._settings, Manifest(self._run_id, rank))
-        self._opened = Recorder(self._settings, store, self._new_writer(store))
-
-    def _new_writer(self, store: Store) -> Writer:
-        if self._settings.synchronous:
-            return DirectWriter(store.flush)
-        return BackgroundWriter(store.flush, self.fail, self._memory_limit)
+        root = path / f"rank_{rank}"
+        self._opened = open_recorder(
+            self._settings, root, self._run_id, rank, self._lock, self._limit
+        )
 
     def wants_step(self, step: int) -> bool:
-        usable = self.is_on or (self._opened is None and not self._failure)
-        return usable and step + self._settings.initial_iteration in self._settings.iterations
+        iteration = step + self._settings.initial_iteration
+        return self._is_usable and iteration in self._settings.iterations
 
     def wants(self, node: Node) -> Want:
-        if not self.is_on or node.phase not in self._phases or not self._kernels.select(node):
+        if not self._is_usable or node.phase not in self._phases or not self._kernels.select(node):
             return Want.NOTHING
         self._labels[node] = self._label_book.label(node.graph, node.op_type, node.name)
         return self._want
@@ -194,25 +194,23 @@ class DumpSink(BaseSink):
         self._failure = describe(error)
         say(f"dump: {self._failure}; the dump stops here, training goes on")
         if self._opened is not None:
-            self._opened.note_failure(self._failure)
+            self._opened.fail(self._failure)
 
     def summary(self) -> str:
         """What was written and where, in one line; empty if there is nothing."""
-        if self._opened is None:
-            return ""
-        return f"{self._opened.manifest} in {self._opened.root}"
+        return self._summary
 
     def _close(self) -> None:
         if self._opened is None:
             return
         try:
-            self._opened.close(self._failure)
-        except BaseException as error:
+            outcome = self._opened.close(self._failure)
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
             self.fail(error)
-            if not isinstance(error, Exception):
-                raise
+            return
+        self._summary = f"{outcome.summary} in {self._settings.path}"
         self._kernels.report_unmatched()
-        if not self._failure and not self._opened.manifest.iterations:
+        if not self._failure and not outcome.iterations:
             say(f'dump: nothing was written: iteration "{self._settings.iterations}" never came')
 
     def _captures(self, step: int) -> bool:

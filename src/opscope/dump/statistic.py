@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from opscope.dump import csvtext
 from opscope.dump.digest import ALGORITHMS, MD5, SHA1
 from opscope.dump.dtypes import element_size
-from opscope.dump.subject import Subject
+from opscope.dump.subject import Kind, Subject
 
 if TYPE_CHECKING:
     from opscope.stats.row import Row
@@ -54,9 +55,14 @@ class Columns:
 
 
 def _subject_fields(subject: Subject) -> str:
-    count = math.prod(subject.shape)
-    shape = csvtext.field(f"[{','.join(map(str, subject.shape))}]")
+    task, stream, time_us, io, slot = subject.moment
     return (
-        f"{subject.label.head},{subject.task},{subject.stream},{subject.time_us},{subject.io},"
-        f"{subject.slot},{count * element_size(subject.dtype)},{subject.dtype},{shape}"
+        f"{subject.label.head},{task},{stream},{time_us},{io},{slot},{_kind_fields(subject.kind)}"
     )
+
+
+@lru_cache(maxsize=4096)
+def _kind_fields(kind: Kind) -> str:
+    size = math.prod(kind.shape) * element_size(kind.dtype)
+    shape = csvtext.field(f"[{','.join(map(str, kind.shape))}]")
+    return f"{size},{kind.dtype},{shape}"

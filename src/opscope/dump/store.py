@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from opscope.dump import csvtext, metadata, npy
+from opscope.dump import csvtext, npy
+from opscope.dump.digest import digest
 from opscope.dump.execution_order import ExecutionOrder
 from opscope.dump.files import TempFiles, append, make_directory
 from opscope.dump.manifest import MANIFEST, METADATA, Manifest
@@ -15,54 +17,82 @@ from opscope.dump.names import MAX_NAME_BYTES, short_name
 from opscope.dump.npy import Array
 from opscope.dump.statistic import FILE_NAME, LINE_END, Columns
 from opscope.dump.subject import Place, Subject
-from opscope.events import Node
+from opscope.stats.numpy_stats import row_of
 
 if TYPE_CHECKING:
-    from opscope.settings.dump import DumpSettings
     from opscope.stats.row import Row
 
 MAPPING = "mapping.csv"
 TEMP = ".tmp"
 
 
-class Store:
-    """Writes the files of one rank. One thread at a time uses it."""
+class _Directory(NamedTuple):
+    """Where the files of one iteration go.
 
-    def __init__(self, root: Path, settings: DumpSettings, manifest: Manifest) -> None:
+    Its temporary files are inside it, because a file system looks for room where a file is made:
+    on ext4 a directory for all of them costs several times as much.
+    """
+
+    path: str
+    temp: TempFiles
+
+
+class Store:
+    """Writes the files of one rank. One thread at a time uses it.
+
+    `owner` keeps its temporary files apart from those of another process.
+    """
+
+    def __init__(
+        self, root: Path, net_name: str, columns: Columns, manifest: Manifest, owner: str
+    ) -> None:
         self.root = root
         self.manifest = manifest
-        self.columns = Columns(settings.statistic_category)
-        self._net = root / settings.net_name
-        self._temp = TempFiles(root / TEMP)
-        self._order = ExecutionOrder(root, self._temp)
-        self._directories: dict[Place, str] = {}
+        self.columns = columns
+        self.temp = TempFiles(root / TEMP, owner)
+        self._owner = owner
+        self._net = root / net_name
+        self._order = ExecutionOrder(root, self.temp)
+        self._directories: dict[Place, _Directory] = {}
         self._lines: dict[Place, list[str]] = {}
         self._headed: set[Place] = set()
-        self._described = False
-        make_directory(root / TEMP)
-        make_directory(root / METADATA)
         self._name_limit = _name_limit(root)
-        self._text(f"{METADATA}/data_dump.json", settings.text)
-        self._text(f"{METADATA}/config.json", metadata.config_json())
+
+    def prepare(self, config: str, description: str) -> None:
+        """Write what is known at the start."""
+        make_directory(self.temp.directory)
+        make_directory(self.root / METADATA)
+        self._text(f"{METADATA}/data_dump.json", config)
+        self.describe(description)
         self.write_manifest()
+
+    def describe(self, description: str) -> None:
+        """Write what is known of the framework and the device."""
+        self._text(f"{METADATA}/config.json", description)
 
     def save(self, place: Place, subject: Subject, array: Array) -> None:
         """Write a value's file."""
         directory = self._directory(place)
-        name = subject.file_name
-        short = short_name(name, self._name_limit)
-        if short != name:
-            line = f"{short},{csvtext.field(name)}"
-            append(f"{directory}/{MAPPING}", csvtext.encode([line], "\n"))
         header, data = npy.buffers(array)
         size = len(header) + array.nbytes
-        self._temp.place(f"{directory}/{short}", (header, data), size)
+        directory.temp.place(self._path(directory, subject), (header, data), size)
         self.manifest.wrote(place.iteration, size)
+
+    def adopt(self, place: Place, subject: Subject, temporary: str, size: int) -> None:
+        """Put a value's file that was written elsewhere in its place."""
+        self.temp.rename(temporary, self._path(self._directory(place), subject))
+        self.manifest.wrote(place.iteration, size)
+
+    def measure(self, place: Place, subject: Subject, array: Array, raw: Array | None) -> None:
+        """Add the row of a value, computed here; `raw` are its own bytes if they differ."""
+        data = array if raw is None else raw
+        digests = [digest(algorithm, data) for algorithm in self.columns.algorithms]
+        self.add_row(place, subject, row_of(array), digests)
 
     def add_row(
         self, place: Place, subject: Subject, row: Row, digests: Sequence[str] = ()
     ) -> None:
-        """Add a value's row; `flush` writes it."""
+        """Add the row of a value; `flush` writes it."""
         line = self.columns.line(subject, row, digests)
         self._lines.setdefault(place, []).append(line)
 
@@ -70,57 +100,76 @@ class Store:
         """Write the rows that were added."""
         while self._lines:
             place, lines = self._lines.popitem()
-            self._write_lines(f"{self._directory(place)}/{FILE_NAME}", place, lines)
+            self._write_lines(self._directory(place), place, lines)
             self.manifest.wrote_rows(place.iteration, len(lines))
 
-    def finish(self, iteration: int, complete: bool, orders: Mapping[int, Sequence[Node]]) -> None:
-        """Everything of an iteration has been written."""
+    def order(self, graph: int, names: Sequence[str]) -> None:
+        """The order of a graph's operators in a step, when it is another than before."""
+        self._order.add(graph, names)
+
+    def finish(self, iteration: int, complete: bool, graphs: Iterable[int]) -> None:
+        """Everything of an iteration has been written; these graphs ran in it."""
         self.flush()
-        for graph, nodes in orders.items():
-            self._order.add(graph, iteration, nodes)
-        self._forget(iteration)
+        for graph in graphs:
+            self._order.captured(graph, iteration)
+        for place in [each for each in self._directories if each.iteration == iteration]:
+            self._directories.pop(place).temp.remove()
         self.manifest.finish_iteration(iteration, complete)
         if self.manifest.is_due():
             self.write_manifest()
-        if not self._described:
-            self._described = True
-            self._text(f"{METADATA}/config.json", metadata.config_json())
+
+    def fail(self, failure: str, lost: int) -> None:
+        """Say in the manifest that the dump ended early, if that can be written."""
+        self.manifest.finish(failure, lost)
+        with contextlib.suppress(OSError):
+            self.write_manifest()
+
+    def close(self, failure: str, lost: int) -> None:
+        """Write the last of the manifest and leave nothing temporary behind."""
+        self.manifest.finish(failure, lost)
+        with contextlib.suppress(OSError) if failure else contextlib.nullcontext():
+            self.write_manifest()
+        for temp in (self.temp, *(each.temp for each in self._directories.values())):
+            temp.remove()
 
     def write_manifest(self) -> None:
         """Write the manifest as it is now."""
         self._text(MANIFEST, self.manifest.to_json())
 
-    def close(self) -> None:
-        """Write the last of the manifest and leave nothing temporary behind."""
-        self.write_manifest()
-        self._temp.remove()
-
     def _text(self, name: str, text: str) -> None:
-        self._temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
+        self.temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
 
-    def _directory(self, place: Place) -> str:
+    def _path(self, directory: _Directory, subject: Subject) -> str:
+        name = subject.file_name
+        short = short_name(name, self._name_limit)
+        if short != name:
+            line = f"{short},{csvtext.field(name)}"
+            append(f"{directory.path}/{MAPPING}", csvtext.encode([line], "\n"))
+        return f"{directory.path}/{short}"
+
+    def _directory(self, place: Place) -> _Directory:
         directory = self._directories.get(place)
         if directory is None:
             path = self._net / str(place.graph) / str(place.iteration)
-            make_directory(path)
-            directory = self._directories[place] = str(path)
+            make_directory(path / TEMP)
+            temp = TempFiles(path / TEMP, self._owner)
+            directory = self._directories[place] = _Directory(str(path), temp)
         return directory
 
-    def _write_lines(self, path: str, place: Place, lines: list[str]) -> None:
+    def _write_lines(self, directory: _Directory, place: Place, lines: list[str]) -> None:
+        path = f"{directory.path}/{FILE_NAME}"
         if place in self._headed:
             append(path, csvtext.encode(lines, LINE_END))
             return
         text = csvtext.encode([self.columns.header, *lines], LINE_END)
-        self._temp.place_bytes(path, text)
+        directory.temp.place_bytes(path, text)
         self._headed.add(place)
-
-    def _forget(self, iteration: int) -> None:
-        for place in [each for each in self._directories if each.iteration == iteration]:
-            del self._directories[place]
 
 
 def _name_limit(directory: Path) -> int:
+    """The longest file name that the file system takes, in bytes."""
+    existing = next(each for each in (directory, *directory.parents) if each.exists())
     try:
-        return min(os.pathconf(directory, "PC_NAME_MAX"), MAX_NAME_BYTES)
+        return min(os.pathconf(existing, "PC_NAME_MAX"), MAX_NAME_BYTES)
     except (OSError, ValueError):
         return MAX_NAME_BYTES

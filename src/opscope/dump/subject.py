@@ -18,6 +18,7 @@ class Place(NamedTuple):
 class Label(NamedTuple):
     """An operator or parameter as files and rows call it, made once for all its values."""
 
+    id: int
     prefix: str
     """`{op_type}.{op_name}`"""
     head: str
@@ -26,22 +27,35 @@ class Label(NamedTuple):
     """The full name."""
 
 
-class Subject(NamedTuple):
-    """One value."""
+class Kind(NamedTuple):
+    """The original data type and the shape of a value."""
 
-    label: Label
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Moment(NamedTuple):
+    """When and where in a step a value was seen."""
+
     task: int
     stream: int
     time_us: int
     io: str
     slot: int
-    dtype: str
-    shape: tuple[int, ...]
+
+
+class Subject(NamedTuple):
+    """One value."""
+
+    label: Label
+    moment: Moment
+    kind: Kind
 
     @property
     def file_name(self) -> str:
         """The name of its file, which may be too long for the file system."""
+        task, stream, time_us, io, slot = self.moment
         return (
-            f"{self.label.prefix}.{self.task}.{self.stream}.{self.time_us}"
-            f".{self.io}.{self.slot}.{FORMAT}.{self.dtype}.npy"
+            f"{self.label.prefix}.{task}.{stream}.{time_us}.{io}.{slot}"
+            f".{FORMAT}.{self.kind.dtype}.npy"
         )

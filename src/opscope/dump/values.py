@@ -9,19 +9,17 @@ from opscope.dump.npy import Array
 from opscope.events import Node, Output, Source
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
+_MAX_REASON = 200
+
 
 class Reading(NamedTuple):
-    """A tensor's elements, and its own bytes where the elements had to be converted."""
+    """A tensor's elements, and its own bytes where the elements had to be converted.
+
+    The array may be the tensor's own memory, which changes as training goes on.
+    """
 
     array: Array
     raw: Array | None
-    borrowed: bool
-    """Whether the array's memory is the tensor's, which changes as training goes on."""
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that keeping it takes."""
-        return self.array.nbytes + (0 if self.raw is None else self.raw.nbytes)
 
 
 def read(tensor: Any, for_digest: bool) -> Reading | str:
@@ -31,18 +29,17 @@ def read(tensor: Any, for_digest: bool) -> Reading | str:
         if array is None:
             return unsupported_reason(tensor)
         converted = array.itemsize != tensor.element_size()
-        raw = _raw_bytes(tensor) if converted and for_digest else None
+        return Reading(array, _raw_bytes(tensor) if converted and for_digest else None)
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        return f"{type(tensor).__name__}: {error}"
-    return Reading(array, raw, tensor.is_cpu and not converted)
+        return f"tensors that say {str(error)[:_MAX_REASON]!r}"
 
 
 def _raw_bytes(tensor: Any) -> Array:
-    """A copy of the tensor's bytes in logical order."""
+    """The tensor's bytes in logical order."""
     import torch
 
     plain = tensor.detach().resolve_conj().resolve_neg().reshape(-1)
-    data: Array = plain.view(torch.uint8).cpu().numpy().copy()
+    data: Array = plain.view(torch.uint8).cpu().numpy()
     return data
 
 
@@ -55,11 +52,14 @@ def output_of(node: Node, slot: int) -> Output | None:
 
 
 def key_of(tensor: Any, source: Source | None) -> Hashable:
-    """What this value is recognised by when it passes again in the same step; None if it cannot be.
+    """What a value is recognised by when it passes again in the same step; None if it cannot be.
 
     The version tells of changes by operators that capture does not see, in compiled regions.
     """
-    if not isinstance(source, Output) or unsupported_reason(tensor) or tensor.is_inference():
+    if not isinstance(source, Output):
         return None
-    version = tensor._version
-    return source, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, version
+    try:
+        version = tensor._version
+        return source, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, version
+    except (RuntimeError, NotImplementedError):
+        return None

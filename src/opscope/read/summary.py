@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.read.run import Run
 from opscope.rundir import layout
+from opscope.rundir.jsonlines import parse_object
 
 
 class Summary(NamedTuple):
@@ -26,33 +26,38 @@ class Summary(NamedTuple):
 def summarize(run: Run) -> Summary:
     """The summary of a run."""
     first = next((rank.path for rank in run.ranks.values()), run.path)
-    steps, last = _count_and_last(first / layout.STEPS)
-    nodes, _ = _count_and_last(first / layout.NODES)
-    losses = last.get("losses", [])
+    steps = _whole_lines(first / layout.STEPS)
     return Summary(
         name=run.path.resolve().name,
         started=str(run.info.get("started", "")),
         state=run.state,
         ranks=len(run.ranks),
-        steps=steps,
-        nodes=nodes,
-        loss=float(losses[-1]["value"]) if losses else None,
+        steps=len(steps) - (1 if steps and not _object(steps[-1]).get("complete", True) else 0),
+        nodes=len(_whole_lines(first / layout.NODES)),
+        loss=_last_loss(steps),
         size=_size(run.path),
     )
 
 
-def _count_and_last(path: Path) -> tuple[int, dict[str, Any]]:
-    """How many whole lines a file has, and the object on the last of them."""
+def _last_loss(steps: list[bytes]) -> float | None:
+    """The loss of the last step that had one."""
+    for line in reversed(steps):
+        losses = _object(line).get("losses")
+        if losses:
+            return float(losses[-1]["value"])
+    return None
+
+
+def _whole_lines(path: Path) -> list[bytes]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return 0, {}
-    lines = data[: data.rfind(b"\n")]
-    try:
-        last = json.loads(lines[lines.rfind(b"\n") + 1 :] or b"{}")
-    except ValueError:
-        last = {}
-    return data.count(b"\n"), last
+        return []
+    return data[: data.rfind(b"\n") + 1].splitlines()
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    return parse_object(line) or {}
 
 
 def _size(path: Path) -> int:

@@ -82,7 +82,6 @@ def connect(run: Run) -> Any:
     connection.execute("ALTER TABLE steps ADD COLUMN loss DOUBLE")
     connection.execute("UPDATE steps SET loss = losses[-1]")
     connection.execute(_STATS)
-    connection.execute("SET lock_configuration = true")
     return connection
 
 

@@ -64,7 +64,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     except FileNotFoundError:
         return
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        value = _object(line)
+        value = parse_object(line)
         if value is None:
             say_once(f"{path}:{number} is damaged; the line is left out")
         else:
@@ -74,12 +74,13 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file, None if there is no such file or no object in it."""
     try:
-        return _object(path.read_bytes())
+        return parse_object(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
+def parse_object(text: bytes) -> dict[str, Any] | None:
+    """The object in a JSON text, None if it is damaged or something else."""
     try:
         value = json.loads(text)
     except ValueError:

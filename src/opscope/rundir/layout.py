@@ -42,6 +42,8 @@ def rank_directory(run: Path, rank: int) -> Path:
 
 def rank_directories(run: Path) -> dict[int, Path]:
     """The directories of all ranks there are, by rank."""
+    if not run.is_dir():
+        return {}
     found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
     return dict(sorted((int(match[1]), path) for match, path in found if match))
 

@@ -1,6 +1,6 @@
 """The row of a NumPy array, accumulated in float64 or exact integers.
 
-A small array costs about 10 µs, a large one 3 to 5 ns per element (2-core machine).
+A small array costs 15 to 20 µs, a large one about 4 ns per element (2-core machine).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _float_moments(flat: Floats, low: float, high: float) -> tuple[float, float,
         math.ldexp(high, -exponent),
     )
     mean, mean_abs, l2, std = (_ldexp(value, exponent) for value in scaled)
-    return mean, min(mean_abs, largest), l2, min(std, largest)
+    return mean, mean_abs, l2, std
 
 
 def _moments(flat: Floats, low: float, high: float) -> tuple[float, float, float, float]:
@@ -182,11 +182,14 @@ def _wide(part: NDArray[Any]) -> Floats:
 
 
 def _exact_sum(flat: Ints, low: int, high: int) -> int:
+    wide = np.uint64 if flat.dtype.kind == "u" else np.int64
     if max(-low, high) * flat.size < 2**63:
-        return int(_add(flat, dtype=np.uint64 if flat.dtype.kind == "u" else np.int64))
-    return sum(
-        (int(_add(part >> 32)) << 32) + int(_add(part & 0xFFFFFFFF)) for part in _parts(flat)
-    )
+        return int(_add(flat, dtype=wide))
+    return sum(_sum_of_halves(part.astype(wide)) for part in _parts(flat))
+
+
+def _sum_of_halves(part: Ints) -> int:
+    return (int(_add(part >> 32)) << 32) + int(_add(part & 0xFFFFFFFF))
 
 
 def _above(flat: Ints, low: int) -> Ints:

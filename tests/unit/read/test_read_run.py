@@ -16,7 +16,7 @@ import pytest
 from made_run import SCRIPT, MadeRun, write_run
 
 from opscope.errors import OpscopeError
-from opscope.events import Frame, Outside, Phase
+from opscope.events import Frame, Outside, Phase, StepRecord
 from opscope.read.run import open_run
 from opscope.read.summary import summarize
 
@@ -161,6 +161,15 @@ def test_a_summary_reads_the_last_lines(tmp_path: Path) -> None:
     assert summary.loss is not None and math.isnan(summary.loss)
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert summary.size == sum(path.stat().st_size for path in files)
+
+
+def test_the_rest_of_a_step_is_no_step(tmp_path: Path) -> None:
+    made = MadeRun(tmp_path / "run").open()
+    made.step(0)
+    made.writer.step_end(StepRecord(1, {0: made.nodes[:1]}, [], 0.1, complete=False))
+    made.writer.close()
+    summary = summarize(open_run(tmp_path / "run"))
+    assert (summary.steps, summary.loss) == (1, 1.0)
 
 
 def test_a_run_before_its_first_step_has_a_summary(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_numbers_that_json_lacks_are_strings() -> None:
     }
 
 
-def test_an_unfinished_last_line_is_left_out(tmp_path: Path) -> None:
+def test_an_unfinished_last_line_is_left_out(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "x.jsonl"
     lines = JsonLines(path)
     lines.append({"n": 1})
@@ -30,6 +30,7 @@ def test_an_unfinished_last_line_is_left_out(tmp_path: Path) -> None:
     with open(path, "ab") as file:
         file.write(b"}\n")
     assert [line["n"] for line in read_lines(path)] == [1, 2, 3]
+    assert capsys.readouterr().err == ""
     lines.close()
 
 

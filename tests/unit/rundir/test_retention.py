@@ -87,3 +87,4 @@ def test_names_of_runs() -> None:
 def test_no_directory_has_no_runs(tmp_path: Path) -> None:
     assert runs_in(tmp_path / "none") == []
     assert retire_runs(tmp_path / "none", keep=3) == []
+    assert not is_alive(tmp_path / "none")

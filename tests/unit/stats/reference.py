@@ -65,7 +65,7 @@ def _bounds(expected: dict[str, float]) -> dict[str, float]:
         "mean": 1e-12 * mean_abs,
         "mean_abs": 1e-12 * mean_abs,
         "l2": 1e-12 * expected["l2"],
-        "std": 1e-12 * std + 1e-15 * mean_abs,
+        "std": 1e-12 * std + 1e-18 * mean_abs,
     }
 
 

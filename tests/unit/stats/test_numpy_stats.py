@@ -51,7 +51,7 @@ def float_lists() -> st.SearchStrategy[tuple[str, list[float]]]:
 @example(("f8", [1e200, -1e200, 3.0]), "plain")
 @example(("f8", [1.7e308, 1.7e308, -1.7e308]), "plain")
 @example(("f8", [5e-324, -5e-324, 1e-310]), "plain")
-@example(("f8", [1e16, 1e16 + 2, 1e16 + 4]), "plain")
+@example(("f8", [1e16, 1e16 + 2]), "plain")
 @example(("f4", [1e8, 1e8 + 8, 1e8 + 16]), "expanded")
 @example(("f2", [65504.0] * 30), "plain")
 def test_floats(typed: tuple[str, list[float]], layout: str) -> None:
@@ -150,10 +150,24 @@ def test_a_tiny_spread_far_from_zero_is_not_lost() -> None:
     assert 4.9e-10 < row.std < 5.1e-10
 
 
-def test_equal_elements_have_exactly_no_spread() -> None:
-    row = row_of(np.full(30_001, 0.1, np.float32))
-    assert row.std == 0.0
-    assert row.mean == row.min == row.max
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(0.1, "f4"), (0.1, "f8"), (0.7, "f8"), (1 / 3, "f8"), (-1e300, "f8"), (3e-320, "f8")],
+)
+def test_equal_elements_have_exactly_no_spread(value: float, dtype: str) -> None:
+    for count in (3, 49, 30_001):
+        row = row_of(np.full(count, value, dtype))
+        assert row.std == 0.0
+        assert row.mean == row.min == row.max
+
+
+def test_means_of_the_largest_numbers_do_not_overflow() -> None:
+    largest = float(np.finfo("f8").max)
+    for count in range(1, 60):
+        row = row_of(np.resize([largest, -largest], count))
+        assert row.mean_abs == pytest.approx(largest, rel=1e-12)
+        assert abs(row.mean) <= largest
+        assert row.std <= largest
 
 
 def test_std_is_of_the_population() -> None:

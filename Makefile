@@ -1,0 +1,36 @@
+# `make demo` and `make test` do all set-up themselves, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test test-long lint bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: $(READY)
+	$(BIN)/pytest -m long
+
+bench: $(READY)
+	$(BIN)/python benchmarks/step_ratio.py
+	$(BIN)/python benchmarks/operators_per_step.py
+	$(BIN)/python benchmarks/dump_throughput.py
+
+clean:
+	rm -rf $(VENV) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

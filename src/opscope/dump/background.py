@@ -1,0 +1,210 @@
+"""Writing in a process of its own: the training thread only copies values into shared memory.
+
+A thread would have to share the interpreter lock with training, which costs more per small file
+than writing it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from opscope.dump import npy
+from opscope.dump.arena import Arena, Slot, aligned
+from opscope.dump.channel import Sender
+from opscope.dump.digest import digest
+from opscope.dump.memory import DONE, FAILED
+from opscope.dump.npy import Array
+from opscope.dump.process import WriterProcess
+from opscope.dump.store import Store
+from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.dump.values import Reading, key_of, read
+from opscope.dump.writer import Outcome, WriterError
+from opscope.events import IO, Source
+from opscope.messages import say
+from opscope.stats.numpy_stats import row_of
+from opscope.stats.row import Row
+from opscope.stats.torch_values import dtype_name, shape_of
+
+_PAUSE_S = 0.0005
+_QUIET_S, _REPORT_EVERY_S = 1.0, 5.0
+_ROWS_PER_RECORD, _NAMES_PER_RECORD = 500, 500
+
+
+class BackgroundWriter:
+    """Hands everything to the writing process; waits when more than `limit` bytes are pending."""
+
+    def __init__(self, store: Store, process: WriterProcess, saves: bool, limit: int) -> None:
+        self._store = store
+        self._saves = saves
+        self._process = process
+        self._memory = process.memory
+        self._sender = Sender(self._memory, process.bell, self._wait)
+        self.arena = Arena(limit, self._jobs_done, self._wait)
+        self._jobs = 0
+        self._labels: set[int] = set()
+        self._kinds: dict[Hashable, int] = {}
+        self._lock = threading.RLock()
+
+    def value(
+        self,
+        place: Place,
+        label: Label,
+        moment: Moment,
+        tensor: Any,
+        source: Source | None,
+        measures: bool,
+    ) -> str:
+        self._check()
+        key = key_of(tensor, source)
+        with self._lock:
+            slot = self.arena.find(key) if moment.io == IO.INPUT else None
+            size = 0
+            if slot is None:
+                reading = read(tensor, measures and bool(self._store.columns.algorithms))
+                if isinstance(reading, str):
+                    return reading
+                size = _size(reading)
+                if not self.arena.fits(size):
+                    self._write_here(place, label, moment, tensor, reading, measures)
+                    return ""
+                slot = self._hold(key, tensor, reading)
+            self._submit(place, label, moment, slot, size, measures)
+        return ""
+
+    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+        self._check()
+        with self._lock:
+            plain = [self._row(place, subject, row, ()) for place, subject, row in rows]
+            for first in range(0, len(plain), _ROWS_PER_RECORD):
+                self._sender.send(("rows", plain[first : first + _ROWS_PER_RECORD]))
+
+    def skip(self, name: str, io: str, slot: int, reason: str) -> None:
+        with self._lock:
+            self._sender.send(("skip", name, io, slot, reason))
+
+    def order(self, graph: int, names: Sequence[str]) -> None:
+        with self._lock:
+            for first in range(0, len(names), _NAMES_PER_RECORD):
+                part = list(names[first : first + _NAMES_PER_RECORD])
+                is_last = first + _NAMES_PER_RECORD >= len(names)
+                self._sender.send(("order", graph, part, is_last))
+
+    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+        self._check()
+        with self._lock:
+            self._sender.send(("finish", iteration, complete, list(graphs)))
+            self._sender.ring()
+            self.arena.forget()
+
+    def describe(self, description: str) -> None:
+        with self._lock:
+            self._sender.send(("describe", description))
+
+    def fail(self, failure: str) -> None:
+        """The process knows, or will hear of it when it is closed."""
+
+    def close(self, failure: str) -> Outcome:
+        with self._lock, contextlib.suppress(WriterError):
+            self._sender.send(("close", failure))
+        self._process.hang_up()
+        patience = _QUIET_S
+        while (outcome := self._process.outcome(patience)) is None:
+            say(f"writing dump: {self._jobs_done()} of {self._jobs} files")
+            patience = _REPORT_EVERY_S
+        return outcome
+
+    def _hold(self, key: Hashable, tensor: Any, reading: Reading) -> Slot:
+        array, raw = reading
+        fortran = array.flags.fnc
+        slot = self.arena.allocate(_size(reading), key)
+        self._memory.array(array.dtype.str, array.shape, fortran, slot.start)[...] = array
+        raw_bytes = 0
+        if raw is not None:
+            raw_bytes = raw.nbytes
+            start = slot.start + aligned(array.nbytes)
+            self._memory.array("u1", (raw_bytes,), False, start)[...] = raw
+        slot.content = self._kind(tensor, array, fortran), raw_bytes
+        return slot
+
+    def _submit(
+        self, place: Place, label: Label, moment: Moment, slot: Slot, size: int, measures: bool
+    ) -> None:
+        self._introduce(label)
+        self._jobs += 1
+        slot.job = self._jobs
+        what = *place, label.id, *moment
+        self._sender.send(
+            ("value", slot.job, *what, slot.start, *slot.content, self._saves, measures), size
+        )
+
+    def _introduce(self, label: Label) -> None:
+        """Send a label before the first record that uses it."""
+        if label.id not in self._labels:
+            self._sender.send(("label", *label))
+            self._labels.add(label.id)
+
+    def _kind(self, tensor: Any, array: Array, fortran: bool) -> int:
+        """The number that stands for a data type, a shape and a memory order."""
+        key = tensor.dtype, array.shape, fortran
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = len(self._kinds)
+            self._sender.send(
+                ("kind", kind, dtype_name(tensor), shape_of(tensor), array.dtype.str, fortran)
+            )
+            self._kinds[key] = kind
+        return kind
+
+    def _row(
+        self, place: Place, subject: Subject, row: Row, digests: Sequence[str]
+    ) -> tuple[Any, ...]:
+        self._introduce(subject.label)
+        moment, kind = tuple(subject.moment), tuple(subject.kind)
+        return tuple(place), subject.label.id, moment, kind, tuple(row), list(digests)
+
+    def _write_here(
+        self,
+        place: Place,
+        label: Label,
+        moment: Moment,
+        tensor: Any,
+        reading: Reading,
+        measures: bool,
+    ) -> None:
+        """Write a value that is larger than all the shared memory; only its place is left to do."""
+        array, raw = npy.dense(reading.array), reading.raw
+        subject = Subject(label, moment, Kind(dtype_name(tensor), shape_of(tensor)))
+        if self._saves:
+            header, data = npy.buffers(array)
+            size = len(header) + array.nbytes
+            temporary = self._store.temp.write((header, data), size)
+            self._introduce(label)
+            self._sender.send(
+                ("adopt", *place, label.id, *moment, tuple(subject.kind), temporary, size)
+            )
+        if measures:
+            algorithms = self._store.columns.algorithms
+            digests = [digest(each, array if raw is None else raw) for each in algorithms]
+            self._sender.send(("rows", [self._row(place, subject, row_of(array), digests)]))
+
+    def _jobs_done(self) -> int:
+        return int(self._memory.counters[DONE])
+
+    def _wait(self) -> None:
+        """Let the writing process go on for a moment."""
+        self._sender.ring()
+        self._check()
+        self._process.check_alive()
+        time.sleep(_PAUSE_S)
+
+    def _check(self) -> None:
+        if self._memory.counters[FAILED]:
+            raise WriterError(self._process.failure())
+
+
+def _size(reading: Reading) -> int:
+    return aligned(reading.array.nbytes) + (0 if reading.raw is None else reading.raw.nbytes)

@@ -1,0 +1,72 @@
+"""Writing in the training thread: everything is on disk when the call returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from opscope.dump.npy import dense
+from opscope.dump.store import Store
+from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.dump.values import read
+from opscope.dump.writer import Outcome
+from opscope.events import Source
+from opscope.stats.row import Row
+from opscope.stats.torch_values import dtype_name, shape_of
+
+
+class DirectWriter:
+    """Writes at once."""
+
+    def __init__(self, store: Store, saves: bool) -> None:
+        self._store = store
+        self._saves = saves
+        self._lock = threading.Lock()
+
+    def value(
+        self,
+        place: Place,
+        label: Label,
+        moment: Moment,
+        tensor: Any,
+        source: Source | None,
+        measures: bool,
+    ) -> str:
+        reading = read(tensor, measures and bool(self._store.columns.algorithms))
+        if isinstance(reading, str):
+            return reading
+        subject = Subject(label, moment, Kind(dtype_name(tensor), shape_of(tensor)))
+        with self._lock:
+            if self._saves:
+                self._store.save(place, subject, dense(reading.array))
+            if measures:
+                self._store.measure(place, subject, reading.array, reading.raw)
+                self._store.flush()
+        return ""
+
+    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+        with self._lock:
+            for place, subject, row in rows:
+                self._store.add_row(place, subject, row)
+            self._store.flush()
+
+    def skip(self, name: str, io: str, slot: int, reason: str) -> None:
+        self._store.manifest.skip(name, io, slot, reason)
+
+    def order(self, graph: int, names: Sequence[str]) -> None:
+        self._store.order(graph, names)
+
+    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+        with self._lock:
+            self._store.finish(iteration, complete, graphs)
+
+    def describe(self, description: str) -> None:
+        self._store.describe(description)
+
+    def fail(self, failure: str) -> None:
+        self._store.fail(failure, lost=1)
+
+    def close(self, failure: str) -> Outcome:
+        self._store.close(failure, lost=int(bool(failure)))
+        return Outcome(len(self._store.manifest.iterations), self._store.manifest.summary())

@@ -1,0 +1,59 @@
+"""The memory that the training process shares with the process that writes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Literal
+
+import numpy as np
+
+from opscope.dump.npy import Array
+
+HEADER_BYTES = 4096
+CONTROL_BYTES = 2 * 2**20
+PUBLISHED, CONSUMED, DONE, FAILED = range(4)
+"""Counters: bytes of records written and read, jobs done, whether writing has failed."""
+
+
+class SharedMemory:
+    """Counters, a ring for records, and an arena for values, in one anonymous file."""
+
+    def __init__(self, descriptor: int, arena_bytes: int) -> None:
+        self.arena_bytes = arena_bytes
+        self._map = mmap.mmap(descriptor, HEADER_BYTES + CONTROL_BYTES + arena_bytes)
+        self.counters = np.frombuffer(self._map, np.int64, 4)
+        self._arena_start = HEADER_BYTES + CONTROL_BYTES
+
+    def array(self, dtype: str, shape: tuple[int, ...], fortran: bool, start: int) -> Array:
+        """An array over a piece of the arena."""
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        offset = self._arena_start + start
+        array: Array = np.ndarray(shape, dtype, self._map, offset, order=order)
+        return array
+
+    def write_control(self, position: int, data: bytes) -> None:
+        """Put bytes into the ring of records, at a position that counts on and on."""
+        start = position % CONTROL_BYTES
+        first = min(len(data), CONTROL_BYTES - start)
+        self._map[HEADER_BYTES + start : HEADER_BYTES + start + first] = data[:first]
+        if first < len(data):
+            self._map[HEADER_BYTES : HEADER_BYTES + len(data) - first] = data[first:]
+
+    def read_control(self, position: int, size: int) -> bytes:
+        """Take bytes out of the ring of records."""
+        start = position % CONTROL_BYTES
+        first = min(size, CONTROL_BYTES - start)
+        data = self._map[HEADER_BYTES + start : HEADER_BYTES + start + first]
+        return data + self._map[HEADER_BYTES : HEADER_BYTES + size - first]
+
+
+def create(arena_bytes: int) -> int:
+    """A new anonymous file for a SharedMemory; it takes memory only as it is written to."""
+    descriptor = os.memfd_create("opscope-dump", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, HEADER_BYTES + CONTROL_BYTES + arena_bytes)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

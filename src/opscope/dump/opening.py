@@ -1,0 +1,54 @@
+"""Beginning a dump: its directory, and who writes it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.dump import metadata
+from opscope.dump.background import BackgroundWriter
+from opscope.dump.direct import DirectWriter
+from opscope.dump.manifest import Manifest
+from opscope.dump.ownership import RankLock
+from opscope.dump.process import WriterProcess
+from opscope.dump.recorder import Recorder
+from opscope.dump.statistic import Columns
+from opscope.dump.store import Store
+from opscope.dump.writer import Writer
+from opscope.messages import say_once
+
+if TYPE_CHECKING:
+    from opscope.settings.dump import DumpSettings
+
+DEFAULT_LIMIT = 512 * 2**20
+
+
+def open_recorder(
+    settings: DumpSettings, root: Path, run_id: str, rank: int, lock: RankLock, limit: int
+) -> Recorder:
+    """Prepare the directory of a rank and start writing into it."""
+    columns = Columns(settings.statistic_category)
+    store = Store(root, settings.net_name, columns, Manifest(run_id, rank), "t")
+    store.prepare(settings.text, metadata.config_json())
+    writer = _background(settings, store, lock, limit) if not settings.synchronous else None
+    writer = writer or DirectWriter(store, settings.saves_tensors)
+    return Recorder(settings, writer, bool(columns.algorithms))
+
+
+def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int) -> Writer | None:
+    manifest = store.manifest
+    described = {
+        "root": str(store.root),
+        "net_name": settings.net_name,
+        "categories": settings.statistic_category,
+        "run": manifest.run,
+        "rank": manifest.rank,
+        "started": manifest.started,
+    }
+    try:
+        process = WriterProcess(described, limit, lock.descriptor)
+    except (OSError, subprocess.SubprocessError) as error:
+        say_once(f"dump: cannot write in the background ({error}); values are written at once")
+        return None
+    return BackgroundWriter(store, process, settings.saves_tensors, limit)

@@ -1,0 +1,175 @@
+"""The process that writes: does what the records say, until the training process is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.dump.arena import aligned
+from opscope.dump.channel import Receiver, Record
+from opscope.dump.failure import describe
+from opscope.dump.manifest import Manifest
+from opscope.dump.memory import DONE, FAILED, SharedMemory
+from opscope.dump.statistic import Columns
+from opscope.dump.store import Store
+from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.stats.row import Row
+
+_ABANDONED = "the training process ended without closing the dump"
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Write one dump; `settings` name the descriptors and what the store needs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    memory = SharedMemory(settings["memory"], settings["limit"])
+    manifest = Manifest(settings["run"], settings["rank"], settings["started"])
+    columns = Columns(settings["categories"])
+    store = Store(Path(settings["root"]), settings["net_name"], columns, manifest, "w")
+    worker = Worker(store, memory, settings["reply"])
+    for burst in Receiver(memory, settings["bell"]).bursts():
+        for record in burst:
+            worker.handle(record)
+            if worker.closed:
+                return
+        worker.flush()
+    worker.close(_ABANDONED)
+
+
+class Worker:
+    """Knows the labels and kinds that were introduced, and writes into the store."""
+
+    def __init__(self, store: Store, memory: SharedMemory, reply: int) -> None:
+        self.closed = False
+        self._store = store
+        self._memory = memory
+        self._reply = reply
+        self._failure = ""
+        self._lost = 0
+        self._names: list[str] = []
+        self._labels: dict[int, Label] = {}
+        self._kinds: dict[int, tuple[Kind, str, bool]] = {}
+        self._actions: dict[str, Callable[..., None]] = {
+            "value": self._value,
+            "label": self._label,
+            "kind": self._kind,
+            "adopt": self._adopt,
+            "rows": self._rows,
+            "skip": store.manifest.skip,
+            "order": self._order,
+            "finish": store.finish,
+            "describe": store.describe,
+            "close": self.close,
+        }
+
+    def handle(self, record: Record) -> None:
+        """Do what a record says; after a failure, only count what is lost."""
+        tag, *rest = record
+        try:
+            if not self._failure or tag == "close":
+                self._actions[tag](*rest)
+            elif tag in ("value", "adopt"):
+                self._lost += 1
+        except Exception as error:  # noqa: BLE001 - told to the training process
+            self._fail(describe(error))
+        if tag == "value":
+            self._memory.counters[DONE] = rest[0]
+
+    def flush(self) -> None:
+        """Write the rows of a burst."""
+        try:
+            self._store.flush()
+        except OSError as error:
+            self._fail(describe(error))
+
+    def close(self, failure: str) -> None:
+        """Finish the dump and tell how it went."""
+        self.closed = True
+        failure = self._failure or failure
+        if not failure:
+            self._store.flush()
+        self._store.close(failure, self._lost)
+        manifest = self._store.manifest
+        self._tell({"outcome": [len(manifest.iterations), manifest.summary()]})
+
+    def _fail(self, failure: str) -> None:
+        if self._failure:
+            return
+        self._failure = failure
+        self._lost += 1
+        self._store.fail(failure, self._lost)
+        self._tell({"failure": failure})
+        self._memory.counters[FAILED] = 1
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._reply, json.dumps(message).encode() + b"\n")
+
+    def _label(self, number: int, prefix: str, head: str, name: str) -> None:
+        self._labels[number] = Label(number, prefix, head, name)
+
+    def _kind(
+        self, number: int, dtype: str, shape: tuple[int, ...], array_dtype: str, fortran: bool
+    ) -> None:
+        self._kinds[number] = Kind(dtype, shape), array_dtype, fortran
+
+    def _order(self, graph: int, names: list[str], is_last: bool) -> None:
+        self._names += names
+        if is_last:
+            names, self._names = self._names, []
+            self._store.order(graph, names)
+
+    def _value(
+        self,
+        _: int,
+        graph: int,
+        iteration: int,
+        label: int,
+        task: int,
+        stream: int,
+        time_us: int,
+        io: str,
+        slot: int,
+        start: int,
+        number: int,
+        raw_bytes: int,
+        saves: bool,
+        measures: bool,
+    ) -> None:
+        kind, dtype, fortran = self._kinds[number]
+        place = Place(graph, iteration)
+        subject = Subject(self._labels[label], Moment(task, stream, time_us, io, slot), kind)
+        array = self._memory.array(dtype, kind.shape, fortran, start)
+        if saves:
+            self._store.save(place, subject, array)
+        if measures:
+            raw_start = start + aligned(array.nbytes)
+            raw = self._memory.array("u1", (raw_bytes,), False, raw_start) if raw_bytes else None
+            self._store.measure(place, subject, array, raw)
+
+    def _adopt(
+        self,
+        graph: int,
+        iteration: int,
+        label: int,
+        task: int,
+        stream: int,
+        time_us: int,
+        io: str,
+        slot: int,
+        kind: tuple[str, tuple[int, ...]],
+        temporary: str,
+        size: int,
+    ) -> None:
+        moment = Moment(task, stream, time_us, io, slot)
+        subject = Subject(self._labels[label], moment, Kind(*kind))
+        self._store.adopt(Place(graph, iteration), subject, temporary, size)
+
+    def _rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        for place, label, moment, kind, row, digests in rows:
+            subject = Subject(self._labels[label], Moment(*moment), Kind(*kind))
+            self._store.add_row(Place(*place), subject, Row(*row), digests)

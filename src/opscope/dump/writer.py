@@ -1,0 +1,60 @@
+"""What the dump asks of those who write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from opscope.dump.subject import Label, Moment, Place, Subject
+from opscope.events import Source
+from opscope.stats.row import Row
+
+
+class Outcome(NamedTuple):
+    """How it ended."""
+
+    iterations: int
+    summary: str
+
+
+class WriterError(Exception):
+    """The process that writes cannot go on; the message says why."""
+
+
+class Writer(Protocol):
+    """Writes values, rows and step ends, in the order in which they are given."""
+
+    def value(
+        self,
+        place: Place,
+        label: Label,
+        moment: Moment,
+        tensor: Any,
+        source: Source | None,
+        measures: bool,
+    ) -> str:
+        """Write a value, with its row if `measures`; returns why it cannot be, if it cannot.
+
+        `source` tells where the value was made. An input may be recognised by it.
+        """
+
+    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+        """Write rows that are ready."""
+
+    def skip(self, name: str, io: str, slot: int, reason: str) -> None:
+        """Note a value that cannot be saved."""
+
+    def order(self, graph: int, names: Sequence[str]) -> None:
+        """The order of a graph's operators, when it is another than before."""
+
+    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+        """A step has ended."""
+
+    def describe(self, description: str) -> None:
+        """What is known of the framework and the device by now."""
+
+    def fail(self, failure: str) -> None:
+        """Note that the dump ends early."""
+
+    def close(self, failure: str) -> Outcome:
+        """Return when everything is written; `failure` is why the dump ended early, if it did."""
