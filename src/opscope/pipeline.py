@@ -30,7 +30,7 @@ from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
 
 
 class Plan:
-    """What the active sinks want of one node; valid while `revision` is the pipeline's."""
+    """What the active sinks want of some nodes; valid while `revision` is the pipeline's."""
 
     __slots__ = ("flags", "revision", "sinks")
 
@@ -67,6 +67,7 @@ class Pipeline:
         self._rows: dict[Output, tuple[tuple[Any, ...], Pending]] = {}
         self._waiting: list[tuple[Plan, Call, IO, int, str, tuple[int, ...], Pending]] = []
         self._parameters_seen: set[str] = set()
+        self._plans: dict[tuple[tuple[Sink, Want], ...], Plan] = {}
         self._opened = False
         self._backlog: list[Node] = []
         self._early: list[tuple[Plan, list[ValueStats]]] = []
@@ -126,7 +127,10 @@ class Pipeline:
                 want = self._ask(sink, node)
                 if want:
                     wants.append((sink, want))
-        plan = Plan(self.revision, tuple(wants))
+        key = tuple(wants)
+        plan = self._plans.get(key)
+        if plan is None or plan.revision != self.revision:
+            plan = self._plans[key] = Plan(self.revision, key)
         node.plan = plan
         return plan
 

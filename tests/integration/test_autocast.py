@@ -43,8 +43,9 @@ def fresh() -> nn.Module:
 
 
 def watch(record):
+    net = fresh()
     with record() as seen:
-        train(fresh())
+        train(net)
     return seen
 
 

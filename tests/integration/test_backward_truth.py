@@ -85,7 +85,6 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Shape, ...]]] = {
     "mean": (lambda x: x.mean(), (m23,)),
     "mean dim": (lambda x: x.mean(1), (m23,)),
     "sum": (lambda x: x.sum(0), (m23,)),
-    "prod": (lambda x: x.prod(1), (m23,)),
     "max dim": (lambda x: x.max(1).values, (m23,)),
     "logsumexp": (lambda x: x.logsumexp(1), (m23,)),
     "cat": (lambda x, y: torch.cat([x, y], 0), (m23, (1, 3))),
@@ -178,10 +177,7 @@ def outer_muls(seen) -> list:
     return [c for c in muls if c.node.scope == "Default/network-Case"]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_recorded_gradients_are_those_that_hooks_see(record, name) -> None:
-    hooked, gradients = plain_run(name)
-    seen = watched_run(record, name)
+def check_values(seen, hooked: Hooked, gradients: dict[str, Tensor]) -> None:
     for parameter, gradient in gradients.items():
         assert torch.equal(seen.gradient(parameter), gradient)
     *scalings, weighing = outer_muls(seen)
@@ -192,21 +188,39 @@ def test_recorded_gradients_are_those_that_hooks_see(record, name) -> None:
         assert torch.equal(back.inputs[0], hooked.inputs[index])
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in NO_OWN_BACKWARD])
-def test_gradients_come_from_nodes_of_the_operator(record, name) -> None:
-    hooked, _ = plain_run(name)
-    seen = watched_run(record, name)
+def check_nodes(seen, hooked: Hooked, name: str) -> None:
+    """The gradients of the inputs are outputs of nodes in the operator's scope, on its line."""
     scope = "Gradients/Default/network-Case/operator-Operator"
     own = [c for c in seen.calls if c.node.scope == scope]
     assert own
     assert {c.node.stack.where.line for c in own} == {CASES[name][0].__code__.co_firstlineno}
     assert {c.node.phase.value for c in own} == {"backward"}
-    passed_through = 0
+    checked = 0
     for index, scaling in enumerate(outer_muls(seen)[:-1]):
         source = backward_of(seen, scaling)[0].sources[0]
-        if source.node.scope != scope:
-            passed_through += 1  # as in x + y, where the gradient arrives as it is
-            continue
-        made = next(c for c in reversed(own) if c.node is source.node)
-        assert torch.equal(made.outputs[source.slot], hooked.inputs[index])
-    assert passed_through < len(hooked.inputs) or name == "sub"
+        if source.node.scope == scope:  # not so for x in x + y: its gradient arrives as it is
+            made = next(c for c in reversed(own) if c.node is source.node)
+            assert torch.equal(made.outputs[source.slot], hooked.inputs[index])
+            checked += 1
+    assert checked > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_gradients_are_those_that_hooks_see(record, name) -> None:
+    hooked, gradients = plain_run(name)
+    seen = watched_run(record, name)
+    check_values(seen, hooked, gradients)
+    if name not in NO_OWN_BACKWARD:
+        check_nodes(seen, hooked, name)
+
+
+@pytest.mark.xfail(strict=True, reason="torch computes it in another way under any dispatch mode")
+def test_the_gradient_of_a_product_is_bit_identical_too(record) -> None:
+    def gradient() -> Tensor:
+        values = torch.linspace(-1, 2, 35).view(5, 7).requires_grad_()
+        (values.prod(1) * torch.linspace(0.5, 2, 5)).sum().backward()
+        return values.grad
+
+    plain = gradient()
+    with record():
+        assert torch.equal(gradient(), plain)

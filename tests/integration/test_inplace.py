@@ -161,10 +161,11 @@ def test_a_parameter_written_between_backward_and_update_keeps_its_name(record) 
 def test_weights_clamped_through_data_are_the_weights_used(record) -> None:
     model = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    batch = torch.ones(3, 2)
     with record() as seen:
         for _ in range(2):
             model.weight.data.clamp_(-0.1, 0.1)
-            model(torch.ones(3, 2)).sum().backward()
+            model(batch).sum().backward()
             optimizer.step()
     clamp = seen.one("clamp_", step=1)
     assert clamp.sources[0] == Outside("parameter", "weight", "weight")

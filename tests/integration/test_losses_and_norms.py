@@ -96,7 +96,7 @@ def test_rms_norm_and_its_gradients(record) -> None:
     expected = x / (x.square().mean(1, keepdim=True) + 1e-3).sqrt() * weight
     (expected * upstream).sum().backward()
     seen = train(record, model, lambda out: (out * upstream).sum())
-    upstream_mul = [c for c in seen.of_type("mul") if c.node.scope == "Default"][0]
+    upstream_mul = next(c for c in seen.of_type("mul") if c.node.scope == "Default")
     torch.testing.assert_close(upstream_mul.inputs[0], expected.detach().float())
     torch.testing.assert_close(seen.gradient("x"), x.grad.float())
     torch.testing.assert_close(seen.gradient("norm.weight"), weight.grad.float())

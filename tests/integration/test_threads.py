@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -108,6 +109,29 @@ def test_gradients_of_two_threads_belong_to_their_own_models(record) -> None:
         ]
         assert equal([call.outputs[0] for call in calls], alone.gradients)
         assert {call.node.forward.scope for call in calls} == {f"Default/network-{cls.__name__}"}
+
+
+def test_calls_of_threads_that_interrupt_each_other_are_kept_apart(record) -> None:
+    def work(start: float) -> None:
+        for number in range(400):
+            value = torch.full((3,), start + number)
+            torch.add(value, value)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with record() as seen:
+            threads = [in_thread(work, start) for start in (1.0, 1000.0, 5000.0)]
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    calls = seen.of_type("add")
+    expected = sorted(2 * (start + n) for start in (1.0, 1000.0, 5000.0) for n in range(400))
+    assert sorted(call.outputs[0][0].item() for call in calls) == expected
+    assert all(torch.equal(call.outputs[0], 2 * call.inputs[0]) for call in calls)
+    numbers = [call.index for call in seen.calls]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_a_thread_that_was_there_before(record) -> None:

@@ -117,11 +117,12 @@ def test_reshape_is_a_view_or_a_copy_as_it_has_to_be(record) -> None:
 def test_a_write_to_a_row_of_a_parameter_is_seen_by_its_next_use(record) -> None:
     model = nn.Linear(2, 2, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batch = torch.ones(1, 2)
     with record() as seen:
         with torch.no_grad():
-            model(torch.ones(1, 2))
+            model(batch)
             model.weight[0].zero_()
-        model(torch.ones(1, 2)).sum().backward()
+        model(batch).sum().backward()
         optimizer.step()
     second = seen.of_type("t", phase="forward")[1]
     assert source_name(second) == "zero_-op0:0"

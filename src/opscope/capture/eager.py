@@ -149,7 +149,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     else:
                         subject = self._origin(state, current)
                 key: tuple[object, ...] = (operator, subject)
-                user = frame
+                user = None
             else:
                 phase = state.phase
                 if phase >= EVAL or state.backward_depth:
@@ -168,7 +168,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     except (KeyError, AttributeError):  # a new file, or no user frame at all
                         user = find_user_frame(frame)
                     assert user is not None
-                    caller = user.f_back
+                    # In a module, a helper called from two lines is two places.
+                    caller = user.f_back if state.depth else None
                     key = (
                         operator,
                         state.scope,
@@ -182,21 +183,24 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     )
             site = state.sites.get(key)
             if site is None:
-                site = state.sites[key] = Site(frame, user)
-            if site.step == self.step:
+                node = self._new_node(operator, state, phase, subject, frame, sources, args, kwargs)
+                site = state.sites[key] = Site(frame, user, node)
+                site.step = self.step
+                site.calls = 1
+            elif site.step != self.step:
+                site.step = self.step
+                site.calls = 1
+                node = site.first
+            else:
                 position = site.calls
                 site.calls = position + 1
-            else:
-                site.step = self.step
-                position = 0
-                site.calls = 1
-            if position < len(site.nodes):
-                node = site.nodes[position]
-            else:
-                node = self._new_node(operator, state, phase, subject, frame, sources)
-                node.arguments = operator.texts(args, kwargs)
-                site.nodes.append(node)
-                self.pipeline.add_node(node)
+                if site.more is not None and position <= len(site.more):
+                    node = site.more[position - 1]
+                else:
+                    node = self._new_node(
+                        operator, state, phase, subject, frame, sources, args, kwargs
+                    )
+                    site.add(node)
             made = number - state.last_number
             if made == 1 and not state.pending_view:
                 state.node_of_number.append(node)
@@ -363,6 +367,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         subject: Node | Outside | str | None,
         frame: FrameType | None,
         sources: list[Source],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
     ) -> Node:
         engine = frame is None or frame.f_code is _ENGINE
         op_type, scope, module_class = operator.op_type, state.scope.path, state.scope.module_class
@@ -402,10 +408,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             forward=forward,
             parameter=parameter,
             gradient_of=gradient_of,
+            arguments=operator.texts(args, kwargs),
             sources=sources,
         )
         self.nodes.append(node)
         self._note_first_uses(node, sources)
+        self.pipeline.add_node(node)
         return node
 
     def _note_first_uses(self, node: Node, sources: list[Source]) -> None:

@@ -26,16 +26,28 @@ _KEPT_NUMBERS = 1 << 16
 
 
 class Site:
-    """A call site: its nodes, one per call of it within a step."""
+    """A call site: its nodes, one per call of it within a step.
 
-    __slots__ = ("calls", "codes", "nodes", "step")
+    There is one per node in most programs, so it is kept small: a garbage collection visits it.
+    """
 
-    def __init__(self, frame: FrameType | None, user: FrameType | None) -> None:
+    __slots__ = ("calls", "codes", "first", "more", "step")
+
+    def __init__(self, frame: FrameType | None, user: FrameType | None, first: Node) -> None:
         # Kept alive, since their addresses are part of the site's key.
-        self.codes = [f.f_code for f in (frame, user) if f is not None]
-        self.nodes: list[Node] = []
+        self.codes = None
+        if frame is not None and user is not None:
+            self.codes = (frame.f_code, user.f_code)
+        self.first = first
+        self.more: list[Node] | None = None
         self.step = -1
         self.calls = 0
+
+    def add(self, node: Node) -> None:
+        """A call of this site more often than in any step before."""
+        if self.more is None:
+            self.more = []
+        self.more.append(node)
 
 
 class ThreadState:

@@ -65,7 +65,8 @@ class Arena:
     def forget(self) -> None:
         """Find nothing of what was given out so far."""
         self._kept.clear()
-        while self._slots and self._slots[0].job <= self._done():
+        done = self._done()
+        while self._slots and self._slots[0].job <= done:
             self._slots.popleft()
 
     def _room(self, size: int) -> int | None:

@@ -31,6 +31,7 @@ class Sender:
         self._bell = bell
         self._wait = wait
         self._position = 0
+        self._consumed = 0
         self._records = 0
         self._bytes = 0
         os.set_blocking(bell, False)
@@ -41,15 +42,21 @@ class Sender:
         data = _SIZE.pack(len(body)) + body
         if len(data) > MAX_RECORD:
             raise ValueError(f"a record of {len(data)} bytes")
-        while self._position + len(data) - self._memory.counters[CONSUMED] > CONTROL_BYTES:
-            self._wait()
+        end = self._position + len(data)
+        if end - self._consumed > CONTROL_BYTES:
+            self._wait_for_room(end)
         self._memory.write_control(self._position, data)
-        self._position += len(data)
+        self._position = end
         self._memory.counters[PUBLISHED] = self._position
         self._records += 1
         self._bytes += payload
         if self._records >= _RING_EVERY_RECORDS or self._bytes >= _RING_EVERY_BYTES:
             self.ring()
+
+    def _wait_for_room(self, end: int) -> None:
+        while end - (consumed := int(self._memory.counters[CONSUMED])) > CONTROL_BYTES:
+            self._wait()
+        self._consumed = consumed
 
     def ring(self) -> None:
         """Tell the reader how far it may read."""

@@ -34,18 +34,22 @@ class SharedMemory:
 
     def write_control(self, position: int, data: bytes) -> None:
         """Put bytes into the ring of records, at a position that counts on and on."""
-        start = position % CONTROL_BYTES
-        first = min(len(data), CONTROL_BYTES - start)
-        self._map[HEADER_BYTES + start : HEADER_BYTES + start + first] = data[:first]
-        if first < len(data):
-            self._map[HEADER_BYTES : HEADER_BYTES + len(data) - first] = data[first:]
+        start = HEADER_BYTES + position % CONTROL_BYTES
+        end = start + len(data)
+        if end <= self._arena_start:
+            self._map[start:end] = data
+            return
+        first = self._arena_start - start
+        self._map[start : self._arena_start] = data[:first]
+        self._map[HEADER_BYTES : end - CONTROL_BYTES] = data[first:]
 
     def read_control(self, position: int, size: int) -> bytes:
         """Take bytes out of the ring of records."""
-        start = position % CONTROL_BYTES
-        first = min(size, CONTROL_BYTES - start)
-        data = self._map[HEADER_BYTES + start : HEADER_BYTES + start + first]
-        return data + self._map[HEADER_BYTES : HEADER_BYTES + size - first]
+        start = HEADER_BYTES + position % CONTROL_BYTES
+        end = start + size
+        if end <= self._arena_start:
+            return self._map[start:end]
+        return self._map[start : self._arena_start] + self._map[HEADER_BYTES : end - CONTROL_BYTES]
 
 
 def create(arena_bytes: int) -> int:
