@@ -68,7 +68,16 @@ class Session:
         capture, self._capture = self._capture, None
         capture.stop()
         atexit.unregister(self.stop)
-        self._say_next(capture.opened)
+        self._say_next(capture)
+
+    def step_aside(self) -> None:
+        """The ranks of this run are other processes, about to start: leave their files to them."""
+        capture = self.capture
+        if capture is not None and capture.opened:
+            say("this script starts ranks of its own: its own operators are not recorded from here")
+            self._capture = None
+            capture.stop()
+            atexit.unregister(self.stop)
 
     @property
     def capture(self) -> TorchCapture | None:
@@ -132,8 +141,8 @@ class Session:
         os.environ[HANDOVER_VARIABLE] = hand_over(settings)
         os.environ[RUN_ID_VARIABLE] = self.run_id
 
-    def _say_next(self, opened: bool) -> None:
-        if not opened:
+    def _say_next(self, capture: TorchCapture) -> None:
+        if not capture.opened and not capture.has_children:
             say("no operator ran: nothing was recorded")
             return
         if self.settings.dump is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -97,7 +97,9 @@ class Block(nn.Module):
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.RMSNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
         self.drop = nn.Dropout(0.1)
 
     def attend(self, x: Tensor) -> Tensor:
@@ -428,7 +430,9 @@ def hooked() -> Trained:
     """Hooks and a custom `autograd.Function`."""
     torch.manual_seed(14)
     model = Hooked()
-    return fit(model, torch.optim.SGD(model.parameters(), 0.1, nesterov=True, momentum=0.5), vectors)
+    return fit(
+        model, torch.optim.SGD(model.parameters(), 0.1, nesterov=True, momentum=0.5), vectors
+    )
 
 
 MODELS: tuple[Callable[[], Trained], ...] = (

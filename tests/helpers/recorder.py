@@ -54,7 +54,7 @@ class Recorder(BaseSink):
         self.parameters: list[tuple[int, Outside, torch.Tensor]] = []
         self.rank: int | None = None
         self.closed = False
-        self._open: dict[tuple[int, int], Seen] = {}
+        self._open: dict[tuple[int, int, int], Seen] = {}
 
     def open(self, rank: int) -> None:
         self.rank = rank
@@ -66,7 +66,7 @@ class Recorder(BaseSink):
         self.nodes.append(node)
 
     def _seen(self, call: Call) -> Seen:
-        key = (call.step, call.index)
+        key = (call.step, call.node.id, call.index)
         if key not in self._open:
             self._open[key] = Seen(call.node, call.step, call.index, call.stream)
             self.calls.append(self._open[key])

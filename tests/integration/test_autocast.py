@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from helpers.recorder import Recorder, recording
 
 BATCH = torch.linspace(-1, 1, 8).view(4, 2)
 TARGET = torch.tensor([0, 2, 1, 0])
@@ -42,9 +46,10 @@ def fresh() -> nn.Module:
     return Net()
 
 
-def watch(record):
+@functools.cache
+def watch() -> Recorder:
     net = fresh()
-    with record() as seen:
+    with recording() as seen:
         train(net)
     return seen
 
@@ -54,9 +59,9 @@ def in_scope(seen, op_type: str, module: str, step: int = 0) -> list:
     return [c for c in seen.of_type(op_type, step) if c.node.scope == scope]
 
 
-def test_casts_are_nodes_with_both_dtypes(record) -> None:
+def test_casts_are_nodes_with_both_dtypes() -> None:
     net = fresh()
-    casts = in_scope(watch(record), "_to_copy", "first-Linear")
+    casts = in_scope(watch(), "_to_copy", "first-Linear")
     names = [getattr(c.sources[0], "name", "") for c in casts]
     weight = casts[names.index("first.weight")]
     assert (weight.inputs[0].dtype, weight.outputs[0].dtype) == (FP32, BF16)
@@ -66,8 +71,8 @@ def test_casts_are_nodes_with_both_dtypes(record) -> None:
     assert torch.equal(batch.outputs[0], BATCH.to(BF16))
 
 
-def test_a_weight_is_cast_once_and_used_twice(record) -> None:
-    seen = watch(record)
+def test_a_weight_is_cast_once_and_used_twice() -> None:
+    seen = watch()
     casts = in_scope(seen, "_to_copy", "first-Linear")
     of_weight = [c for c in casts if getattr(c.sources[0], "name", "") == "first.weight"]
     assert len(of_weight) == 1
@@ -76,9 +81,9 @@ def test_a_weight_is_cast_once_and_used_twice(record) -> None:
     assert all(use.sources[0] is of_weight[0].node.outputs[0] for use in uses)
 
 
-def test_matmuls_run_in_bfloat16_with_the_values_of_a_plain_run(record) -> None:
+def test_matmuls_run_in_bfloat16_with_the_values_of_a_plain_run() -> None:
     _, logits = train(fresh())
-    seen = watch(record)
+    seen = watch()
     for step in range(2):
         addmm = in_scope(seen, "addmm", "head-Linear", step)[0]
         assert {t.dtype for t in addmm.inputs.values()} == {BF16}
@@ -86,19 +91,19 @@ def test_matmuls_run_in_bfloat16_with_the_values_of_a_plain_run(record) -> None:
         assert torch.equal(addmm.outputs[0], logits[step])
 
 
-def test_the_loss_is_computed_in_float32(record) -> None:
+def test_the_loss_is_computed_in_float32() -> None:
     losses, _ = train(fresh())
-    seen = watch(record)
+    seen = watch()
     soft = seen.one("_log_softmax")
     assert soft.inputs[0].dtype == soft.outputs[0].dtype == FP32
     assert soft.sources[0].node.op_type == "_to_copy"
     assert [step.losses[0].value for step in seen.steps if step.complete] == losses
 
 
-def test_gradients_come_back_as_float32_through_a_cast(record) -> None:
+def test_gradients_come_back_as_float32_through_a_cast() -> None:
     net = fresh()
     train(net)
-    seen = watch(record)
+    seen = watch()
     for name, parameter in net.named_parameters():
         gradient = seen.gradient(name, step=1)
         assert gradient.dtype == FP32

@@ -7,7 +7,8 @@ the watched run must record exactly these, in the operator's scope and on its li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +107,15 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Shape, ...]]] = {
 }
 NO_OWN_BACKWARD = {"add"}
 """Operators whose gradient is the incoming tensor itself: nothing runs for them in backward."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> Iterator[None]:
+    """Capture looks for optimizers among all objects: leave torch's own out of so many looks."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Operator(nn.Module):

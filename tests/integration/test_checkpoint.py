@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+
+from helpers.recorder import Recorder, recording
 
 BATCH = torch.linspace(-1, 1, 6).view(3, 2).requires_grad_()
 both = pytest.mark.parametrize("reentrant", [True, False], ids=["reentrant", "non-reentrant"])
@@ -36,7 +39,7 @@ def fresh(reentrant: bool | None) -> Net:
     return Net(reentrant)
 
 
-def train(model: Net, steps: int = 2) -> list[dict[str, Tensor]]:
+def train(model: Net, steps: int = 3) -> list[dict[str, Tensor]]:
     """Trains; returns the gradients of every step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     gradients = []
@@ -48,9 +51,10 @@ def train(model: Net, steps: int = 2) -> list[dict[str, Tensor]]:
     return gradients
 
 
-def watch(record, reentrant: bool, steps: int = 2):
+@functools.cache
+def watch(reentrant: bool, steps: int = 3) -> Recorder:
     model = fresh(reentrant)
-    with record() as seen:
+    with recording() as seen:
         train(model, steps)
     return seen
 
@@ -60,22 +64,20 @@ def recomputed(seen, step: int = 0) -> list:
 
 
 @both
-def test_gradients_are_those_without_a_checkpoint(record, reentrant) -> None:
+def test_gradients_are_those_without_a_checkpoint(reentrant) -> None:
     expected = train(fresh(None))
-    seen = watch(record, reentrant)
+    seen = watch(reentrant)
     for step in range(2):
         for name, gradient in expected[step].items():
             torch.testing.assert_close(seen.gradient(name, step), gradient)
 
 
 @both
-def test_recomputed_operators_repeat_the_forward_in_backward(record, reentrant) -> None:
-    seen = watch(record, reentrant)
+def test_recomputed_operators_repeat_the_forward_in_backward(reentrant) -> None:
+    seen = watch(reentrant)
     for step in range(2):
         again = [c for c in recomputed(seen, step) if c.node.op_type in ("addmm", "tanh")]
-        first = [
-            c for c in seen.calls if c.step == step and c.node.op_type in ("addmm", "tanh")
-        ]
+        first = [c for c in seen.calls if c.step == step and c.node.op_type in ("addmm", "tanh")]
         assert [c.node.op_type for c in again] == ["addmm", "tanh", "addmm"][: len(again)]
         assert len(again) >= 2  # the last one is not needed when nothing saved is missing
         for one, two in zip(first, again, strict=False):
@@ -85,16 +87,16 @@ def test_recomputed_operators_repeat_the_forward_in_backward(record, reentrant) 
 
 
 @both
-def test_recomputed_operators_are_named_after_where_they_ran(record, reentrant) -> None:
-    names = [c.node.name for c in recomputed(watch(record, reentrant))]
+def test_recomputed_operators_are_named_after_where_they_ran(reentrant) -> None:
+    names = [c.node.name for c in recomputed(watch(reentrant))]
     prefix = f"Gradients/recompute/{NETWORK}"
     assert f"{prefix}/first-Linear/addmm-op0" in names
     assert f"{prefix}/tanh-op0" in names
 
 
 @both
-def test_gradients_of_the_recomputed_part_belong_to_its_modules(record, reentrant) -> None:
-    seen = watch(record, reentrant)
+def test_gradients_of_the_recomputed_part_belong_to_its_modules(reentrant) -> None:
+    seen = watch(reentrant)
     tanh = seen.one("tanh_backward")
     line = inspect.getsourcelines(Net.block)[1] + 1
     assert tanh.node.stack.where.line == line
@@ -108,10 +110,10 @@ def test_gradients_of_the_recomputed_part_belong_to_its_modules(record, reentran
 
 
 @both
-def test_nothing_is_lost_after_a_checkpoint(record, reentrant) -> None:
-    seen = watch(record, reentrant)
+def test_nothing_is_lost_after_a_checkpoint(reentrant) -> None:
+    seen = watch(reentrant)
     names = [name for name, _ in fresh(None).named_parameters()]
-    assert [s.complete for s in seen.steps] == [True, True]
+    assert [s.complete for s in seen.steps] == [True] * 3
     for step in range(2):
         updates = seen.of_type("add_", step, "optimizer")
         assert [c.node.parameter for c in updates] == names
@@ -123,8 +125,8 @@ def test_nothing_is_lost_after_a_checkpoint(record, reentrant) -> None:
 
 
 @both
-def test_names_are_the_same_in_every_step(record, reentrant) -> None:
-    seen = watch(record, reentrant, steps=3)
+def test_names_are_the_same_in_every_step(reentrant) -> None:
+    seen = watch(reentrant)
     names = [[c.node.name for c in seen.calls if c.step == step] for step in range(3)]
     assert names[0] == names[1] == names[2]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.program import opscope, python
 from torch.utils.data import DataLoader, TensorDataset
 
+from helpers.program import opscope, python
 from opscope.read.run import open_run
 
 SCRIPT = """
@@ -47,14 +47,23 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture(scope="module")
+def plain_output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the script prints without opscope; it does not depend on how workers are started."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "train.py").write_text(SCRIPT)
+    return python("train.py", "fork", cwd=folder).stdout
+
+
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_are_not_captured_and_training_is_right(tmp_path: Path, context) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    plain = python(script, context, cwd=tmp_path)
-    watched = opscope("run", "--run-dir", "run", script, context, cwd=tmp_path)
-    assert plain.returncode == watched.returncode == 0, watched.stderr
-    assert plain.stdout == watched.stdout
+def test_workers_are_not_captured_and_training_is_right(
+    tmp_path: Path, context, plain_output
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    watched = opscope("run", "--run-dir", "run", "train.py", context, cwd=tmp_path)
+    assert watched.returncode == 0, watched.stderr
+    assert watched.stdout == plain_output
+    assert len(plain_output.splitlines()) == 4
     assert "internal error" not in watched.stderr
     run = open_run(tmp_path / "run")
     assert list(run.ranks) == [0]

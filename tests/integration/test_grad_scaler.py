@@ -75,10 +75,10 @@ def test_a_scaler_that_is_switched_off_leaves_steps_alone(record) -> None:
 
 
 def test_two_optimizers_of_which_one_is_skipped(record) -> None:
-    models = [nn.Linear(2, 1), nn.Linear(2, 1)]
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in models]
     scaler = torch.amp.GradScaler("cpu", init_scale=SCALE)
     with record() as seen:
+        models = [nn.Linear(2, 1), nn.Linear(2, 1)]
+        optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in models]
         for _ in range(2):
             for model, optimizer, factor in zip(models, optimizers, (1.0, torch.inf), strict=True):
                 optimizer.zero_grad()

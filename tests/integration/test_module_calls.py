@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import torch
 from torch import Tensor, nn
@@ -124,7 +125,7 @@ def test_a_recursive_module_has_one_scope_per_depth(record) -> None:
     muls = seen.of_type("mul", phase="forward")
     scopes = [c.node.scope for c in muls]
     assert scopes[0] == "Default/network-Recursive"
-    for outer, inner in zip(scopes, scopes[1:], strict=False):
+    for outer, inner in itertools.pairwise(scopes):
         assert inner.startswith(f"{outer}/")
         assert inner.removeprefix(f"{outer}/").endswith("-Recursive")
     scale = torch.tensor([[2.0, 3.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from helpers.recorder import Recorder, recording
 from opscope.events import Outside
 
 Make = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -60,12 +62,20 @@ def values(net: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in net.named_parameters()}
 
 
-def recorded(record, make: Make, **kwargs):
+def plain(kind: str, **kwargs) -> list:
     net = model()
-    optimizer = make(net.parameters())
-    with record() as seen:
+    return train(net, OPTIMIZERS[kind](net.parameters()), **kwargs)
+
+
+def recorded(kind: str, **kwargs) -> Recorder:
+    net = model()
+    optimizer = OPTIMIZERS[kind](net.parameters())
+    with recording() as seen:
         train(net, optimizer, **kwargs)
     return seen
+
+
+three_steps = functools.cache(recorded)
 
 
 def updates(seen, step: int) -> dict[str, Tensor]:
@@ -92,30 +102,28 @@ def outside(seen, step: int, kind: str) -> dict[str, Tensor]:
 
 
 @every
-def test_each_update_has_its_name_and_the_values_of_a_plain_run(record, kind) -> None:
-    net = model()
-    plain = train(net, OPTIMIZERS[kind](net.parameters()))
-    seen = recorded(record, OPTIMIZERS[kind])
+def test_each_update_has_its_name_and_the_values_of_a_plain_run(kind) -> None:
+    expected = plain(kind)
+    seen = three_steps(kind)
     assert [s.step for s in seen.steps if s.complete] == [0, 1, 2]
-    for step, (before, after, _) in enumerate(plain):
+    for step, (before, after, _) in enumerate(expected):
         torch.testing.assert_close(updates(seen, step), after, rtol=0, atol=0)
         torch.testing.assert_close(outside(seen, step, "parameter"), before, rtol=0, atol=0)
 
 
 @every
-def test_optimizer_state_is_named_and_read_before_its_update(record, kind) -> None:
-    net = model()
-    plain = train(net, OPTIMIZERS[kind](net.parameters()))
-    seen = recorded(record, OPTIMIZERS[kind])
+def test_optimizer_state_is_named_and_read_before_its_update(kind) -> None:
+    expected = plain(kind)
+    seen = three_steps(kind)
     for step in (1, 2):
         read = outside(seen, step, "state")
         assert read
-        torch.testing.assert_close(read, plain[step][2], rtol=0, atol=0)
+        torch.testing.assert_close(read, expected[step][2], rtol=0, atol=0)
 
 
 @every
-def test_scope_phase_and_line_are_those_of_the_step_call(record, kind) -> None:
-    seen = recorded(record, OPTIMIZERS[kind])
+def test_scope_phase_and_line_are_those_of_the_step_call(kind) -> None:
+    seen = three_steps(kind)
     nodes = [c.node for c in seen.calls if "optimizer" in c.node.name]
     name = kind.partition(" ")[0]
     assert len(nodes) >= 3
@@ -125,8 +133,8 @@ def test_scope_phase_and_line_are_those_of_the_step_call(record, kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD single", "Adam single", "AdamW single"])
-def test_single_tensor_operators_name_the_one_parameter(record, kind) -> None:
-    seen = recorded(record, OPTIMIZERS[kind])
+def test_single_tensor_operators_name_the_one_parameter(kind) -> None:
+    seen = three_steps(kind)
     calls = [c for c in seen.calls if c.step == 1 and c.node.phase == "optimizer"]
     names = list(dict.fromkeys(c.node.parameter for c in calls))
     assert names == ["0.weight", "0.bias", "2.weight", "2.bias"]
@@ -136,8 +144,8 @@ def test_single_tensor_operators_name_the_one_parameter(record, kind) -> None:
 
 
 @every
-def test_a_call_site_keeps_its_name_from_the_first_step_on(record, kind) -> None:
-    seen = recorded(record, OPTIMIZERS[kind])
+def test_a_call_site_keeps_its_name_from_the_first_step_on(kind) -> None:
+    seen = three_steps(kind)
     names = [
         [c.node.name for c in seen.calls if c.step == step and c.node.phase == "optimizer"]
         for step in range(3)
@@ -152,14 +160,12 @@ def test_a_call_site_keeps_its_name_from_the_first_step_on(record, kind) -> None
 
 @pytest.mark.parametrize("layer", [0, 2])
 @pytest.mark.parametrize("kind", ["SGD foreach", "AdamW foreach", "AdamW fused", "AdamW single"])
-def test_names_hold_when_some_parameters_have_no_gradient(record, kind, layer) -> None:
+def test_names_hold_when_some_parameters_have_no_gradient(kind, layer) -> None:
     def part(step: int, net: nn.Module) -> nn.Module:
         return net[layer] if step == 1 else net
 
-    net = model()
-    plain = train(net, OPTIMIZERS[kind](net.parameters()), used=part)
-    seen = recorded(record, OPTIMIZERS[kind], used=part)
-    for step, (_, after, _) in enumerate(plain):
+    seen = recorded(kind, used=part)
+    for step, (_, after, _) in enumerate(plain(kind, used=part)):
         expected = {n: v for n, v in after.items() if step != 1 or n.startswith(f"{layer}.")}
         torch.testing.assert_close(updates(seen, step), expected, rtol=0, atol=0)
 
@@ -208,3 +214,20 @@ def test_clipped_gradients_feed_the_update(record) -> None:
     assert clip.node.phase == "optimizer"
     assert update.sources[1] is clip.node.outputs[0]
     torch.testing.assert_close(update.outputs[0], before - clipped)
+
+
+def test_an_optimizer_may_call_a_module(record) -> None:
+    class Looking(torch.optim.SGD):
+        def step(self, closure=None):
+            with torch.no_grad():
+                self.look = model(BATCH)
+            return super().step(closure)
+
+    model = nn.Linear(2, 1, bias=False)
+    optimizer = Looking(model.parameters(), lr=0.1)
+    with record() as seen:
+        model(BATCH).sum().backward()
+        optimizer.step()
+    first, second = seen.of_type("mm")[0], seen.of_type("mm", phase="optimizer")[0]
+    assert torch.equal(second.outputs[0], first.outputs[0])
+    assert len(seen.of_type("add_", phase="optimizer")) == len(seen.steps) == 1

@@ -145,23 +145,6 @@ class Failing(torch.optim.SGD):
         return super().step(closure)
 
 
-def test_an_optimizer_may_call_a_module(record) -> None:
-    class Looking(torch.optim.SGD):
-        def step(self, closure=None):
-            with torch.no_grad():
-                self.look = model(BATCH)
-            return super().step(closure)
-
-    model = nn.Linear(2, 1, bias=False)
-    optimizer = Looking(model.parameters(), lr=0.1)
-    with record() as seen:
-        model(BATCH).sum().backward()
-        optimizer.step()
-    first, second = seen.of_type("mm")[0], seen.of_type("mm", phase="optimizer")[0]
-    assert torch.equal(second.outputs[0], first.outputs[0])
-    assert len(seen.of_type("add_", phase="optimizer")) == len(seen.steps) == 1
-
-
 def test_after_a_failed_update_the_next_forward_is_forward(record) -> None:
     model = nn.Linear(2, 1, bias=False)
     optimizer = Failing(model.parameters(), lr=0.1)

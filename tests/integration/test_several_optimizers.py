@@ -35,8 +35,8 @@ def advance(model: nn.Linear, optimizer: torch.optim.Optimizer) -> float:
 
 
 def test_a_step_ends_when_both_have_stepped(record) -> None:
-    models, optimizers = pair()
     with record() as seen:
+        models, optimizers = pair()
         losses = [
             [advance(*both) for both in zip(models, optimizers, strict=True)] for _ in range(3)
         ]
@@ -47,9 +47,17 @@ def test_a_step_ends_when_both_have_stepped(record) -> None:
         assert scopes == {"Default/optimizer-SGD", "Default/optimizer-Adagrad"}
 
 
-def test_one_that_steps_more_often_does_not_end_the_step(record) -> None:
+def test_optimizers_from_before_the_start_are_waited_for_as_well(record) -> None:
     models, optimizers = pair()
     with record() as seen:
+        for both in list(zip(models, optimizers, strict=True)) * 3:
+            advance(*both)
+    assert losses_per_step(seen) == [2, 2, 2]
+
+
+def test_one_that_steps_more_often_does_not_end_the_step(record) -> None:
+    with record() as seen:
+        models, optimizers = pair()
         for _ in range(2):
             for _ in range(5):
                 advance(models[0], optimizers[0])
@@ -59,8 +67,8 @@ def test_one_that_steps_more_often_does_not_end_the_step(record) -> None:
 
 def test_one_that_stays_still_is_dropped_and_said_once(record, capsys) -> None:
     forget_said()
-    models, optimizers = pair()
     with record() as seen:
+        models, optimizers = pair()
         for _ in range(40):
             advance(models[0], optimizers[0])
     # The 32nd step of the first one gives the second one up; each further one is a step.
@@ -70,8 +78,8 @@ def test_one_that_stays_still_is_dropped_and_said_once(record, capsys) -> None:
 
 
 def test_one_that_comes_back_counts_again(record) -> None:
-    models, optimizers = pair()
     with record() as seen:
+        models, optimizers = pair()
         for _ in range(33):
             advance(models[0], optimizers[0])
         for _ in range(2):
@@ -81,8 +89,8 @@ def test_one_that_comes_back_counts_again(record) -> None:
 
 
 def test_one_that_is_gone_is_not_waited_for(record) -> None:
-    models, optimizers = pair()
     with record() as seen:
+        models, optimizers = pair()
         advance(models[0], optimizers[0])
         advance(models[1], optimizers[1])
         del optimizers[1]
@@ -129,9 +137,9 @@ def test_trainers_one_after_the_other(record, lazy_collector) -> None:
 
 
 def test_values_and_names_of_both(record) -> None:
-    models, optimizers = pair()
-    before = [model.weight.detach().clone() for model in models]
     with record() as seen:
+        models, optimizers = pair()
+        before = [model.weight.detach().clone() for model in models]
         for both in zip(models, optimizers, strict=True):
             advance(*both)
     assert torch.equal(seen.gradient("weight"), torch.ones(1, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import nn
 
@@ -124,3 +126,77 @@ def test_setup_is_a_phase_of_its_own(record) -> None:
         "optimizer",
     }
     assert seen.one("addmm").sources[1].kind == "batch"
+
+
+def test_an_optimizer_step_that_raises_and_is_caught(record) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def refuse() -> torch.Tensor:
+        raise ValueError("not today")
+
+    with record() as seen:
+        with contextlib.suppress(ValueError):
+            optimizer.step(refuse)
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert seen.one("addmm").node.phase == "forward"
+    assert seen.one("addmm").node.name == "Default/network-Linear/addmm-op0"
+    assert seen.one("sum", phase="forward").node.scope == "Default"
+
+
+def test_a_backward_that_raises_and_is_caught(record) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def refuse(gradient: torch.Tensor) -> None:
+        raise ValueError("not today")
+
+    with record() as seen:
+        hidden = model(torch.ones(1, 2))
+        hidden.register_hook(refuse)
+        with contextlib.suppress(ValueError):
+            hidden.sum().backward()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert [call.node.phase.value for call in seen.of_type("addmm")] == ["forward"] * 2
+    assert len(seen.steps) == 1
+    assert torch.equal(seen.gradient("weight"), torch.ones(1, 2))
+
+
+def test_a_module_that_raises_and_is_caught(record) -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(2, 1))
+    fallback = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(fallback.parameters(), lr=0.1)
+    with record() as seen:
+        with contextlib.suppress(RuntimeError):
+            model(torch.ones(1, 2))
+        fallback(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert seen.of_type("addmm")[-1].node.scope == "Default/network-Linear"
+    assert len(seen.steps) == 1
+
+
+class Learned(torch.optim.SGD):
+    """An optimizer that asks a module for the size of its steps."""
+
+    def __init__(self, parameters) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.critic = nn.Linear(1, 1)
+
+    def step(self, closure=None) -> None:
+        with torch.no_grad():
+            self.param_groups[0]["lr"] = float(self.critic(torch.ones(1)).abs())
+        super().step()
+
+
+def test_an_optimizer_that_calls_a_module(record) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = Learned(model.parameters())
+    with record() as seen:
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    assert len(seen.steps) == 2
+    inside = [n for n in seen.nodes if n.scope.startswith("Default/optimizer-Learned/")]
+    assert {node.phase.value for node in inside} == {"optimizer"}

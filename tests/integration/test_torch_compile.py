@@ -111,3 +111,11 @@ def test_recording_does_not_recompile(record) -> None:
             optimizer.step()
     model(inputs).sum().backward()
     assert counter.frame_count == 1
+
+
+def test_exporting_a_model_while_recording(record) -> None:
+    net, inputs = Net(), torch.randn(5, 4)
+    expected = net(inputs)
+    with record():
+        exported = torch.export.export(net, (inputs,)).module()
+    torch.testing.assert_close(exported(inputs), expected)

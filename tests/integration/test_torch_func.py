@@ -26,7 +26,9 @@ def outputs(seen) -> list[Tensor]:
 def holds(tensors: list[Tensor], value: Tensor) -> bool:
     """Whether a value was seen, up to the dimensions of size one that vmap adds."""
     wanted = value.squeeze()
-    return any(t.squeeze().shape == wanted.shape and torch.equal(t.squeeze(), wanted) for t in tensors)
+    return any(
+        t.squeeze().shape == wanted.shape and torch.equal(t.squeeze(), wanted) for t in tensors
+    )
 
 
 def test_grad(record) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from helpers.recorder import Recorder, recording
 
 TOKENS = torch.tensor([[1, 3, 1]])
 TARGET = torch.tensor([3, 1, 0])
@@ -37,15 +41,16 @@ def train(model: Tied, steps: int = 2) -> list[Tensor]:
     return gradients
 
 
-def watch(record):
+@functools.cache
+def watch() -> Recorder:
     model = fresh()
-    with record() as seen:
+    with recording() as seen:
         train(model)
     return seen
 
 
-def test_both_uses_read_the_same_parameter(record) -> None:
-    seen = watch(record)
+def test_both_uses_read_the_same_parameter() -> None:
+    seen = watch()
     for step in range(2):
         embedding, transpose = seen.one("embedding", step), seen.of_type("t", step, "forward")[0]
         assert embedding.node.scope == "Default/network-Tied/embed-Embedding"
@@ -55,9 +60,9 @@ def test_both_uses_read_the_same_parameter(record) -> None:
         assert torch.equal(embedding.inputs[0], transpose.inputs[0])
 
 
-def test_one_gradient_sums_both_uses(record) -> None:
+def test_one_gradient_sums_both_uses() -> None:
     expected = train(fresh())
-    seen = watch(record)
+    seen = watch()
     for step in range(2):
         accumulated = seen.of_type("AccumulateGrad", step)
         assert {c.node.gradient_of for c in accumulated} == {"embed.weight"}
@@ -66,9 +71,9 @@ def test_one_gradient_sums_both_uses(record) -> None:
     assert parts == {"embedding_dense_backward", "t"}
 
 
-def test_the_two_parts_of_the_gradient_are_right(record) -> None:
+def test_the_two_parts_of_the_gradient_are_right() -> None:
     model = fresh()
-    seen = watch(record)
+    seen = watch()
     head = model.head.weight.detach().clone().requires_grad_()
     embed = model.embed.weight.detach().clone().requires_grad_()
     logits = F.linear(F.embedding(TOKENS, embed).tanh(), head).view(-1, 4)
@@ -79,8 +84,8 @@ def test_the_two_parts_of_the_gradient_are_right(record) -> None:
     torch.testing.assert_close(by_type["t"], head.grad)
 
 
-def test_the_tied_weight_is_updated_once_per_step(record) -> None:
-    seen = watch(record)
+def test_the_tied_weight_is_updated_once_per_step() -> None:
+    seen = watch()
     for step in range(2):
         update = seen.one("add_", step, "optimizer")
         assert update.node.parameter == "embed.weight"

@@ -95,6 +95,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.order: list[Node] = []
         self._setup_order: list[Node] = []
         self._known: dict[int, Any] = {}
+        self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._first_use: dict[str, Node] = {}
         self._late: dict[int, list[tuple[Plan, Call, Value]]] = {}
@@ -214,8 +215,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             self.order.append(node)
             if sources != node.sources:
                 node.sources = sources
-            if self._late:
-                self._deliver_late(tensors)
+            if self._late and not operator.asynchronous:
+                self._deliver_late(tensors[1:] if operator.completes else tensors)
             plan = node.plan
             if plan is None or plan.revision != self.pipeline.revision:
                 plan = self.pipeline.plan_for(node)
@@ -239,7 +240,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     found[1][0] = outputs[0]
                 else:
                     known[id(result)] = outputs[0]
-            elif kind == VIEW and outputs:
+            elif kind == VIEW and outputs and tensors:
                 found = known.get(id(tensors[0]))
                 if found.__class__ is tuple:
                     storage = found[1]
@@ -252,6 +253,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     known[id(tensor)] = output
             elif kind != NOTHING:
                 self._any_outputs(operator, node, result, args, kwargs, tensors)
+            if self._late and operator.completes:
+                self._deliver_late(tensors)
             if call is not None:
                 self._end_call(plan, call, operator, result, args, kwargs)
         except Exception as error:  # noqa: BLE001 - watching must never end training
@@ -309,6 +312,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside, such as part of a batch."""
         self._known[id(tensor)] = (outside, [None], None)
+        if not self.setup_done:
+            self._arrivals[id(tensor)] = (tensor, outside)
 
     def forget(self, tensor: Any) -> None:
         """A tensor appeared without an operator: what was known of its address is void."""
@@ -342,9 +347,15 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             return None
         number = current._sequence_nr()
         if number == _ACCUMULATE:
-            variable = current.variable
-            return self.names.by_id.get(id(variable)) or self.names.parameter(variable)
+            return self._leaf(current.variable)
         return self.threads.node_for(number, current, state)
+
+    def _leaf(self, variable: Tensor) -> Outside:
+        """The parameter a gradient is accumulated for; tensors without a name share UNKNOWN."""
+        found = self.names.by_id.get(id(variable))
+        if found is None and type(variable) is torch.nn.Parameter:
+            found = self.names.parameter(variable)
+        return found or UNKNOWN
 
     def _settle_phase(self, state: ThreadState) -> int:
         """The phase where it depends on more than the place: in backward, or around eval."""
@@ -417,11 +428,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return node
 
     def _note_first_uses(self, node: Node, sources: list[Source]) -> None:
-        """Remember the node that reads a parameter first: its gradient belongs there."""
-        if node.graph == TRAINING_GRAPH:
+        """Remember the node that reads a parameter first and differentiably: its gradient's home."""
+        if node.graph == TRAINING_GRAPH and _grad_enabled():
             for source in sources:
                 if isinstance(source, Outside) and source.kind == "parameter":
                     self._first_use.setdefault(source.name, node)
+
+    def has_read(self, parameter: Tensor) -> bool:
+        """Whether an operator of training has read this parameter."""
+        known = self.names.by_id.get(id(parameter))
+        return known is not None and known.name in self._first_use
 
     def end_setup(self) -> None:
         """The first differentiable operator or module call: training starts here."""
@@ -429,6 +445,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             self.setup_done = True
             self._setup_order, self.order = self.order, []  # calls of step 0 count from here
             self._known = self.names.entries()
+            for tensor, outside in self._arrivals.values():
+                self.add_arrival(tensor, outside)
+            self._arrivals.clear()
             self.threads.leave_setup()
             self.on_setup_end()
 
@@ -486,6 +505,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             Value(slot, tensor, source)
             for slot, (tensor, source) in enumerate(zip(tensors, node.sources, strict=True))
         ]
+        if self._late:  # a collective may still be writing to them
+            values = [value for value in values if _memory_of(value.tensor) not in self._late]
         with _quiet():
             self.pipeline.inputs(plan, call, values)
         return call
@@ -519,6 +540,14 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ steps
 
+    def finish(self) -> None:
+        """Nothing will read the collectives still under way: take what they have."""
+        for late in self._late.values():
+            for plan, call, value in late:
+                with _quiet():
+                    self.pipeline.outputs(plan, call, [value])
+        self._late.clear()
+
     @property
     def has_calls(self) -> bool:
         """Whether any operator ran in the step under way."""
@@ -531,11 +560,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def finish_step(self) -> Orders:
         """The orders of the step that ends; what crosses into the next comes from outside."""
-        for late in list(self._late.values()):
-            for plan, call, value in late:
-                with _quiet():
-                    self.pipeline.outputs(plan, call, [value])
-        self._late.clear()
         self._known = self.names.entries()
         orders = Orders(self._setup_order + self.order)
         self._setup_order = []

@@ -14,7 +14,7 @@ _UNDECLARED_MUTATIONS = {
 }
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::lift"}
 _IGNORED_NAMESPACES = {"profiler", "prim"}
-_COLLECTIVE_NAMESPACES = {"c10d"}
+_COLLECTIVE_NAMESPACES = {"c10d", "_c10d_functional"}
 _UNINITIALISED = {
     "aten::empty",
     "aten::empty_like",
@@ -38,6 +38,7 @@ class Operator:
         "argument_names",
         "asynchronous",
         "call",
+        "completes",
         "fresh",
         "func",
         "ignored",
@@ -48,6 +49,7 @@ class Operator:
         "op_type",
         "uninitialised",
         "view",
+        "waits",
         "writes",
     )
 
@@ -60,7 +62,10 @@ class Operator:
         namespace, _, base = full.rpartition("::")
         self.op_type = base if namespace in ("aten", "") else f"{namespace}_{base}"
         self.ignored = namespace in _IGNORED_NAMESPACES
-        self.asynchronous = namespace in _COLLECTIVE_NAMESPACES
+        # What completes a collective: a wait, or the copy that some backends end with.
+        self.completes = full in ("_c10d_functional::wait_tensor", "aten::copy_")
+        self.waits = full == "_c10d_functional::wait_tensor"
+        self.asynchronous = namespace in _COLLECTIVE_NAMESPACES and not self.waits
         self.uninitialised = full in _UNINITIALISED
         arguments = () if schema is None else schema.arguments
         self.argument_names = tuple(a.name for a in arguments)
@@ -81,11 +86,11 @@ class Operator:
         )
         self.writes = bool(self.mutated)
         tensors = any("Tensor" in str(r.type) for r in returns)
-        single = len(returns) == 1 and str(returns[0].type) == "Tensor" and not self.asynchronous
+        single = len(returns) == 1 and str(returns[0].type) == "Tensor" and not (self.asynchronous or self.waits)
         self.kind = GENERAL if tensors or self.writes else NOTHING
         if single and not self.writes:
             self.kind = VIEW if self.view else NEW
-        elif tensors and not (single or self.writes or self.view or self.asynchronous):
+        elif tensors and not (single or self.writes or self.view or self.asynchronous or self.waits):
             plain = all(str(r.type) == "Tensor" for r in returns)
             self.kind = SEVERAL if plain else GENERAL
         elif single and len(self.mutated) == 1 and self.mutated[0][0] == 0 and not self.view:

@@ -61,14 +61,21 @@ class Names:
 
     def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Name parameters that no module owns, and the optimizer's state as far as it exists."""
-        for parameters in (group["params"] for group in optimizer.param_groups):
-            for parameter in parameters:
-                if id(parameter) not in self.by_id:
-                    self.parameter(parameter)
+        self.add_parameters(optimizer)
         size = sum(len(state) for state in optimizer.state.values() if isinstance(state, dict))
         if self._state_count.get(id(optimizer)) != size:
             self._state_count[id(optimizer)] = size
             self._add_state(optimizer)
+
+    def add_parameters(
+        self, optimizer: torch.optim.Optimizer, of_modules: bool = True
+    ) -> None:
+        """Name the parameters of an optimizer, without those a module may yet name."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                known = id(parameter) in self.by_id
+                if not known and (of_modules or not isinstance(parameter, nn.Parameter)):
+                    self.parameter(parameter)
 
     def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, state in optimizer.state.items():

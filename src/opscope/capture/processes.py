@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import multiprocessing.process
 import os
 import sys
@@ -27,6 +28,7 @@ def follow_children(session: Session) -> None:
         _installed = True
         os.register_at_fork(after_in_child=_leave_to_parent)
         _wrap_start()
+        _wrap_rank_starter()
         _watch_for_rank()
 
 
@@ -50,6 +52,22 @@ def _wrap_start() -> None:
         original(self)
 
     process.start = functools.wraps(original)(start)  # type: ignore[method-assign]
+
+
+def _wrap_rank_starter() -> None:
+    """`mp.spawn` starts ranks: a parent that has recorded so far makes room for them."""
+    starter: Any = importlib.import_module("torch.multiprocessing.spawn")
+    original = starter.start_processes
+
+    @functools.wraps(original)
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
+        for session in list(_sessions):
+            session.step_aside()
+        return original(*args, **kwargs)
+
+    starter.start_processes = start_processes
+    package: Any = sys.modules["torch.multiprocessing"]
+    package.start_processes = start_processes
 
 
 def _is_data_worker(target: Any) -> bool:

@@ -15,8 +15,12 @@ _PATIENCE = 32
 class StepClock:
     """Decides where steps end; knows optimizers only by identity."""
 
-    def __init__(self, end_step: Callable[[bool], None]) -> None:
+    def __init__(
+        self, end_step: Callable[[bool], None], is_used: Callable[[Any], bool] = lambda o: True
+    ) -> None:
         self._end_step = end_step
+        self._is_used = is_used
+        self._doubtful: weakref.WeakSet[Any] = weakref.WeakSet()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
@@ -32,9 +36,18 @@ class StepClock:
         """Whether any optimizer is alive."""
         return len(self._optimizers) > 0
 
+    def live(self) -> list[Any]:
+        """The optimizers that are alive."""
+        return list(self._optimizers)
+
     def add(self, optimizer: Any) -> None:
         """A new optimizer to wait for."""
         self._optimizers.add(optimizer)
+
+    def add_found(self, optimizer: Any) -> None:
+        """An optimizer from before: waited for only if its parameters are used at all."""
+        self._optimizers.add(optimizer)
+        self._doubtful.add(optimizer)
 
     def mark(self) -> None:
         """The script says itself where a step ends, from now on."""
@@ -71,8 +84,13 @@ class StepClock:
             self._end(skipped=False)
 
     def _end_if_all(self, skipped: bool) -> None:
-        if not self._manual and all(id(o) in self._stepped for o in self._optimizers):
+        if not self._manual and not any(self._awaited(o) for o in self._optimizers):
             self._end(skipped)
+
+    def _awaited(self, optimizer: Any) -> bool:
+        if id(optimizer) in self._stepped:
+            return False
+        return optimizer not in self._doubtful or self._is_used(optimizer)
 
     def _end(self, skipped: bool) -> None:
         self._stepped.clear()

@@ -23,6 +23,8 @@ PHASES = (
 )
 
 _KEPT_NUMBERS = 1 << 16
+_RESERVED = -1 << 32
+"""Stands for the last number while numbers are reserved: no operator can have made so many."""
 
 
 class Site:
@@ -67,6 +69,7 @@ class ThreadState:
         "phase",
         "previous",
         "pushed",
+        "reserved",
         "scope",
         "sites",
     )
@@ -84,6 +87,7 @@ class ThreadState:
         self.backward_base = root
         self.pending_view = False
         self.previous: Node | None = None
+        self.reserved: list[int] = []
         self.last_number: int
         self.number_base: int
         self.node_of_number: list[Node | None]
@@ -94,6 +98,7 @@ class ThreadState:
         self.last_number = torch.autograd._get_sequence_nr()
         self.number_base = self.last_number
         self.node_of_number = []
+        self.reserved.clear()
         self.pending_view = False
 
     def number_nodes(self, now: int, node: Node) -> None:
@@ -102,11 +107,12 @@ class ThreadState:
         The first of them belongs to the operator before, if that wrote in place to a view: its
         CopySlices node gets its number only after the operator ran.
         """
+        if self.last_number == _RESERVED:
+            for index in self.reserved:
+                self.node_of_number[index] = node
+            self.reserved.clear()
+            self.last_number = self.number_base + len(self.node_of_number)
         made = now - self.last_number
-        if made == 1 and not self.pending_view:
-            self.node_of_number.append(node)
-            self.last_number = now
-            return
         if made < 0 or made > _KEPT_NUMBERS:
             self.resume_numbering()
             return
@@ -116,6 +122,22 @@ class ThreadState:
             made -= 1
         numbers.extend([node] * made)
         self.last_number = now
+
+    def reserve_numbers(self) -> None:
+        """The numbers made so far belong to the next operator but for those of a hook."""
+        if self.last_number == _RESERVED:
+            self.last_number = self.number_base + len(self.node_of_number)
+        made = torch.autograd._get_sequence_nr() - self.last_number
+        if 0 < made <= _KEPT_NUMBERS:
+            first = len(self.node_of_number)
+            self.reserved += range(first, first + made)
+            self.node_of_number += [None] * made
+            self.last_number += made
+
+    def keep_reserved(self) -> None:
+        """The hook is over: the next operator takes what was reserved."""
+        if self.reserved:
+            self.last_number = _RESERVED
 
     def node_for(self, number: int) -> Node | None:
         """The forward node that made autograd node `number`, if this thread made it."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
+import torch.utils.dlpack
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import (
@@ -48,8 +50,8 @@ class TorchCapture:
         self._threads = Threads()
         self._names = Names()
         self._mode = EagerMode(pipeline, self._threads, self._names)
-        self._mode.on_setup_end = self._open
-        self._clock = StepClock(self._end_step)
+        self._mode.on_setup_end = self._begin_training
+        self._clock = StepClock(self._end_step, self._is_used)
         self._patches = Patches()
         self._hooks: list[Any] = []
         self._losses: list[tuple[Tensor | float, Node | None]] = []
@@ -66,7 +68,7 @@ class TorchCapture:
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
-        _find_optimizers(self._clock.add)
+        _find_optimizers(self._clock.add_found)
         self._install()
         self._begin_step(0)
 
@@ -77,6 +79,7 @@ class TorchCapture:
         self._running = False
         if self._mode.has_calls and (self._pipeline.opened or not self.has_children):
             self._open()
+            self._mode.finish()
             self._deliver_step(skipped=False, complete=False)
         self._set_recording(False)
         self._uninstall()
@@ -104,6 +107,11 @@ class TorchCapture:
         remove(self._mode)
         self._uninstall()
 
+    def _begin_training(self) -> None:
+        for optimizer in self._clock.live():
+            self._names.add_parameters(optimizer, of_modules=False)
+        self._open()
+
     def _open(self) -> None:
         self._pipeline.open(self._rank())
 
@@ -124,6 +132,12 @@ class TorchCapture:
             self._mode.end_setup()
             self._deliver_step(skipped, complete=True)
         self._begin_step(self._mode.step + 1)
+
+    def _is_used(self, optimizer: Optimizer) -> bool:
+        """Whether any parameter of an optimizer has been read, as far as that was watched."""
+        if not self._mode.recording:
+            return True
+        return any(self._mode.has_read(p) for g in optimizer.param_groups for p in g["params"])
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
         orders = self._mode.finish_step()
@@ -174,6 +188,9 @@ class TorchCapture:
         self._patches.set(scaler, "step", self._scaler_step(scaler.step))
         self._patches.set(scaler, "update", self._scaler_update(scaler.update))
         self._patches.set(torch, "compile", self._compile(torch.compile))
+        self._patch_checkpoint()
+        hooks = torch.autograd.graph.saved_tensors_hooks
+        self._patches.set(hooks, "__init__", self._saved_tensors_hooks(hooks.__init__))
         for owner, name in _UNSEEN_MAKERS:
             self._patches.set(owner, name, self._maker(getattr(owner, name)))
         loader = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -241,7 +258,8 @@ class TorchCapture:
             state = self._threads.local.state
             if self._mode.recording and not state.backward_depth:
                 self._mode.end_setup()
-                self._note_losses(roots)
+                if kwargs.get("accumulate_grad"):  # not for `autograd.grad`
+                    self._note_losses(roots)
             base = state.backward_base
             state.backward_base = state.scope
             state.backward_depth += 1
@@ -335,6 +353,57 @@ class TorchCapture:
 
         return functools.wraps(original)(update)
 
+    def _saved_tensors_hooks(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Operators of a pack hook run between an operator's numbering and the operator."""
+
+        def __init__(hooks: Any, pack: Callable[..., Any], unpack: Any) -> None:  # noqa: N807
+            @functools.wraps(pack)
+            def watched_pack(tensor: Tensor) -> Any:
+                state = self._threads.local.state
+                state.reserve_numbers()
+                try:
+                    return pack(tensor)
+                finally:
+                    state.keep_reserved()
+
+            original(hooks, watched_pack, unpack)
+
+        return functools.wraps(original)(__init__)
+
+    def _patch_checkpoint(self) -> None:
+        """What a checkpoint runs again in backward runs in the scope it first ran in."""
+        module = torch.utils.checkpoint
+        generator = module._checkpoint_without_reentrant_generator
+        reentrant = module.CheckpointFunction
+
+        @functools.wraps(generator)
+        def start(function: Any, *args: Any, **kwargs: Any) -> Any:
+            return generator(self._in_this_scope(function), *args, **kwargs)
+
+        class CheckpointFunction(reentrant):  # type: ignore[misc, valid-type]
+            @classmethod
+            def apply(cls, function: Any, *args: Any) -> Any:
+                return reentrant.apply(self._in_this_scope(function), *args)
+
+        self._patches.set(module, "_checkpoint_without_reentrant_generator", start)
+        self._patches.set(module, "CheckpointFunction", CheckpointFunction)
+
+    def _in_this_scope(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        here = self._threads.local.state.scope
+        depth = self._threads.local.state.depth
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            state = self._threads.local.state
+            before = state.scope, state.depth
+            state.scope, state.depth = here, depth
+            try:
+                return function(*args, **kwargs)
+            finally:
+                state.scope, state.depth = before
+
+        return run
+
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile(*args: Any, **kwargs: Any) -> Any:
             self._say_compiled()
@@ -423,7 +492,9 @@ def _arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
 
 
 def _find_optimizers(add: Callable[[Any], None]) -> None:
-    """Optimizers made before capture started."""
+    """Optimizers made before capture started, without those that nobody uses any more."""
+    if any(issubclass(type(candidate), Optimizer) for candidate in gc.get_objects()):
+        gc.collect()
     for candidate in gc.get_objects():
         if issubclass(type(candidate), Optimizer):
             add(candidate)

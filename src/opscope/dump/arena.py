@@ -1,4 +1,4 @@
-"""Values waiting in a piece of shared memory: each once, in order, until their jobs are done."""
+"""Values waiting in a piece of shared memory, each once, until their jobs are done."""
 
 from __future__ import annotations
 
@@ -6,45 +6,60 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 ALIGNMENT = 64
-FIRST_SIZE = 64 * 2**20
+COMFORTABLE = 64 * 2**20
+_LOOKS = 8
 
 
 def aligned(size: int) -> int:
-    """The size that a piece of so many bytes takes."""
+    """The size rounded up to where the next value may begin."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def rounded(size: int) -> int:
+    """The size of the piece that a value of this size gets: one of eight per power of two."""
+    size = max(aligned(size), ALIGNMENT)
+    step = max(1 << (size.bit_length() - 4), ALIGNMENT)
+    return -(-size // step) * step
 
 
 class Slot:
     """A piece of the arena; free again when `job`, the last one that reads it, is done."""
 
-    __slots__ = ("content", "job", "key", "start")
+    __slots__ = ("content", "job", "key", "size", "start")
 
-    def __init__(self, start: int, key: Hashable) -> None:
+    def __init__(self, start: int, size: int) -> None:
         self.start = start
-        self.key = key
+        self.size = size
+        self.key: Hashable = None
         self.job = 0
         self.content: tuple[int, ...] = ()
 
 
 class Arena:
-    """Gives out pieces of `limit` bytes round and round.
+    """Gives out pieces of `limit` bytes, and the same ones again when their jobs are done.
 
-    It starts with the first part only and takes more when the jobs fall behind, because memory
-    that has been written to before is ten times as fast.
+    Steps repeat themselves, so pieces are used again for values of the same size. More than the
+    comfortable part is taken only when the jobs fall behind: memory that has been written to
+    before is several times as fast.
     """
 
     def __init__(self, limit: int, done: Callable[[], int], wait: Callable[[], None]) -> None:
         self.limit = limit // ALIGNMENT * ALIGNMENT
-        self.size = min(self.limit, FIRST_SIZE)
+        self.taken = 0
         self._done = done
         self._wait = wait
-        self._slots: deque[Slot] = deque()
+        self._given: deque[Slot] = deque()
+        self._free: dict[int, list[int]] = {}
         self._kept: dict[Hashable, Slot] = {}
-        self._head = 0
+
+    @property
+    def comfortable(self) -> int:
+        """How much is taken without need."""
+        return min(self.limit, COMFORTABLE)
 
     def fits(self, nbytes: int) -> bool:
         """Whether there can ever be a piece of this size."""
-        return aligned(nbytes) <= self.limit
+        return rounded(nbytes) <= self.limit
 
     def find(self, key: Hashable) -> Slot | None:
         """The piece that was given out under this key, if it still holds its value."""
@@ -52,42 +67,62 @@ class Arena:
 
     def allocate(self, nbytes: int, key: Hashable = None) -> Slot:
         """A piece of at least this size, which fits; waits for jobs when there is none."""
-        size = aligned(nbytes) or ALIGNMENT
-        while (start := self._room(size)) is None:
-            self._make_room(size)
-        slot = Slot(start, key)
-        self._head = start + size
-        self._slots.append(slot)
+        size = rounded(nbytes)
+        while (start := self._piece(size)) is None:
+            self._wait()
+        slot = Slot(start, size)
+        self._given.append(slot)
         if key is not None:
+            slot.key = key
             self._kept[key] = slot
         return slot
 
     def forget(self) -> None:
         """Find nothing of what was given out so far."""
         self._kept.clear()
-        done = self._done()
-        while self._slots and self._slots[0].job <= done:
-            self._slots.popleft()
+        if self._given and self._is_all_done():
+            self._start_over()
 
-    def _room(self, size: int) -> int | None:
-        if not self._slots:
-            return 0 if size <= self.size else None
-        tail = self._slots[0].start
-        if self._head <= tail:
-            return self._head if self._head + size <= tail else None
-        if self._head + size <= self.size:
-            return self._head
-        return 0 if size <= tail else None
+    def _piece(self, size: int) -> int | None:
+        free = self._free.get(size)
+        if free:
+            return free.pop()
+        if self.taken + size <= self.comfortable:
+            return self._take(size)
+        self._reclaim(size)
+        if free := self._free.get(size):
+            return free.pop()
+        if self.taken + size > self.limit and self._is_all_done():
+            self._start_over()
+        return self._take(size) if self.taken + size <= self.limit else None
 
-    def _make_room(self, size: int) -> None:
-        if self._slots and self._slots[0].job <= self._done():
-            self._release_oldest()
-        elif self.size < self.limit and (not self._slots or self._head > self._slots[0].start):
-            self.size = min(self.limit, max(2 * self.size, size))
-        else:
-            self._wait()
+    def _take(self, size: int) -> int:
+        start, self.taken = self.taken, self.taken + size
+        return start
 
-    def _release_oldest(self) -> None:
-        slot = self._slots.popleft()
+    def _reclaim(self, size: int) -> None:
+        """Free the oldest pieces whose jobs are done, until there is one of this size."""
+        done, looks = self._done(), 0
+        while self._given and looks < _LOOKS and not self._free.get(size):
+            slot = self._given.popleft()
+            if slot.job <= done:
+                self._release(slot)
+            else:
+                self._given.append(slot)
+                looks += 1
+
+    def _release(self, slot: Slot) -> None:
+        self._free.setdefault(slot.size, []).append(slot.start)
         if slot.key is not None and self._kept.get(slot.key) is slot:
             del self._kept[slot.key]
+
+    def _is_all_done(self) -> bool:
+        done = self._done()
+        return all(slot.job <= done for slot in self._given)
+
+    def _start_over(self) -> None:
+        """Give out all memory anew, in pieces of other sizes."""
+        self._kept.clear()
+        self._given.clear()
+        self._free.clear()
+        self.taken = 0

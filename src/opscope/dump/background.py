@@ -20,7 +20,7 @@ from opscope.dump.memory import DONE, FAILED
 from opscope.dump.npy import Array
 from opscope.dump.process import WriterProcess
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.dump.subject import Kind, Label, Place, Sighting, Subject
 from opscope.dump.values import Reading, key_of, read
 from opscope.dump.writer import Outcome, WriterError
 from opscope.events import IO, Source
@@ -29,6 +29,7 @@ from opscope.stats.numpy_stats import row_of
 from opscope.stats.row import Row
 from opscope.stats.torch_values import dtype_name, shape_of
 
+_INPUT = IO.INPUT.value
 _PAUSE_S = 0.0005
 _QUIET_S, _REPORT_EVERY_S = 1.0, 5.0
 _ROWS_PER_RECORD, _NAMES_PER_RECORD = 500, 500
@@ -44,6 +45,7 @@ class BackgroundWriter:
         self._memory = process.memory
         self._sender = Sender(self._memory, process.bell, self._wait)
         self.arena = Arena(limit, self._jobs_done, self._wait)
+        self._memory.populate(self.arena.comfortable)
         self._jobs = 0
         self._labels: set[int] = set()
         self._kinds: dict[Hashable, int] = {}
@@ -51,28 +53,26 @@ class BackgroundWriter:
 
     def value(
         self,
-        place: Place,
-        label: Label,
-        moment: Moment,
+        seen: Sighting,
         tensor: Any,
         source: Source | None,
+        changing: bool,
         measures: bool,
     ) -> str:
         self._check()
-        key = key_of(tensor, source)
+        key = key_of(tensor, source, changing)
         with self._lock:
-            slot = self.arena.find(key) if moment.io == IO.INPUT else None
-            size = 0
-            if slot is None:
-                reading = read(tensor, measures and bool(self._store.columns.algorithms))
-                if isinstance(reading, str):
-                    return reading
-                size = _size(reading)
-                if not self.arena.fits(size):
-                    self._write_here(place, label, moment, tensor, reading, measures)
-                    return ""
-                slot = self._hold(key, tensor, reading)
-            self._submit(place, label, moment, slot, size, measures)
+            slot = self.arena.find(key) if seen.moment.io == _INPUT else None
+            if slot is not None:
+                self._submit(seen, slot, True, measures)
+                return ""
+            reading = read(tensor, measures and bool(self._store.columns.algorithms))
+            if isinstance(reading, str):
+                return reading
+            if self.arena.fits(_size(reading)):
+                self._submit(seen, self._hold(key, tensor, reading), False, measures)
+            else:
+                self._write_here(seen, tensor, reading, measures)
         return ""
 
     def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
@@ -99,6 +99,7 @@ class BackgroundWriter:
             self._sender.send(("finish", iteration, complete, list(graphs)))
             self._sender.ring()
             self.arena.forget()
+        self._process.check_alive()
 
     def describe(self, description: str) -> None:
         with self._lock:
@@ -130,16 +131,13 @@ class BackgroundWriter:
         slot.content = self._kind(tensor, array, fortran), raw_bytes
         return slot
 
-    def _submit(
-        self, place: Place, label: Label, moment: Moment, slot: Slot, size: int, measures: bool
-    ) -> None:
+    def _submit(self, seen: Sighting, slot: Slot, repeats: bool, measures: bool) -> None:
+        place, label, moment = seen
         self._introduce(label)
         self._jobs += 1
         slot.job = self._jobs
-        what = *place, label.id, *moment
-        self._sender.send(
-            ("value", slot.job, *what, slot.start, *slot.content, self._saves, measures), size
-        )
+        how = slot.start, *slot.content, repeats, measures
+        self._sender.send(("value", slot.job, *place, label.id, *moment, *how))
 
     def _introduce(self, label: Label) -> None:
         """Send a label before the first record that uses it."""
@@ -166,16 +164,9 @@ class BackgroundWriter:
         moment, kind = tuple(subject.moment), tuple(subject.kind)
         return tuple(place), subject.label.id, moment, kind, tuple(row), list(digests)
 
-    def _write_here(
-        self,
-        place: Place,
-        label: Label,
-        moment: Moment,
-        tensor: Any,
-        reading: Reading,
-        measures: bool,
-    ) -> None:
+    def _write_here(self, seen: Sighting, tensor: Any, reading: Reading, measures: bool) -> None:
         """Write a value that is larger than all the shared memory; only its place is left to do."""
+        place, label, moment = seen
         array, raw = npy.dense(reading.array), reading.raw
         subject = Subject(label, moment, Kind(dtype_name(tensor), shape_of(tensor)))
         if self._saves:

@@ -6,6 +6,7 @@ the training process is gone. A record that was interrupted is never published.
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import struct
@@ -15,8 +16,7 @@ from typing import Any
 from opscope.dump.memory import CONSUMED, CONTROL_BYTES, PUBLISHED, SharedMemory
 
 MAX_RECORD = CONTROL_BYTES // 2
-_RING_EVERY_RECORDS = 32
-_RING_EVERY_BYTES = 2**20
+_RING_EVERY = 16
 _SIZE = struct.Struct("<I")
 _POSITION = struct.Struct("<q")
 
@@ -33,11 +33,10 @@ class Sender:
         self._position = 0
         self._consumed = 0
         self._records = 0
-        self._bytes = 0
         os.set_blocking(bell, False)
 
-    def send(self, record: Record, payload: int = 0) -> None:
-        """Publish a record that comes with this many bytes in the arena."""
+    def send(self, record: Record) -> None:
+        """Publish a record."""
         body = marshal.dumps(record)
         data = _SIZE.pack(len(body)) + body
         if len(data) > MAX_RECORD:
@@ -49,8 +48,7 @@ class Sender:
         self._position = end
         self._memory.counters[PUBLISHED] = self._position
         self._records += 1
-        self._bytes += payload
-        if self._records >= _RING_EVERY_RECORDS or self._bytes >= _RING_EVERY_BYTES:
+        if self._records >= _RING_EVERY:
             self.ring()
 
     def _wait_for_room(self, end: int) -> None:
@@ -59,14 +57,12 @@ class Sender:
         self._consumed = consumed
 
     def ring(self) -> None:
-        """Tell the reader how far it may read."""
+        """Tell the reader how far it may read, if it listens."""
         if not self._records:
             return
-        try:
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._bell, _POSITION.pack(self._position))
-        except BlockingIOError:
-            return
-        self._records = self._bytes = 0
+            self._records = 0
 
 
 class Receiver:

@@ -8,7 +8,7 @@ from typing import Any
 
 from opscope.dump.npy import dense
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.dump.subject import Kind, Place, Sighting, Subject
 from opscope.dump.values import read
 from opscope.dump.writer import Outcome
 from opscope.events import Source
@@ -26,13 +26,13 @@ class DirectWriter:
 
     def value(
         self,
-        place: Place,
-        label: Label,
-        moment: Moment,
+        seen: Sighting,
         tensor: Any,
         source: Source | None,
+        changing: bool,
         measures: bool,
     ) -> str:
+        place, label, moment = seen
         reading = read(tensor, measures and bool(self._store.columns.algorithms))
         if isinstance(reading, str):
             return reading
@@ -69,4 +69,5 @@ class DirectWriter:
 
     def close(self, failure: str) -> Outcome:
         self._store.close(failure, lost=int(bool(failure)))
-        return Outcome(len(self._store.manifest.iterations), self._store.manifest.summary())
+        manifest = self._store.manifest
+        return Outcome(len(manifest.iterations), manifest.summary(), failure)

@@ -92,10 +92,11 @@ class Manifest:
         """What was written, for people."""
         with self._lock:
             parts = list(self.iterations.values())
-        files = sum(each.files for each in parts)
+        files, rows = sum(each.files for each in parts), sum(each.rows for each in parts)
         megabytes = sum(each.bytes for each in parts) / 1e6
-        rows = sum(each.rows for each in parts)
-        return f"{files} files ({megabytes:.1f} MB) and {rows} rows of {len(parts)} iterations"
+        counted = [f"{_count(files, 'file')} ({megabytes:,.1f} MB)"]
+        counted += [_count(rows, "row")] if rows else []
+        return " and ".join(counted) + f" of {_count(len(parts), 'iteration')}"
 
     def is_due(self) -> bool:
         """Whether to write it after an iteration: always, once a second when it has grown long."""
@@ -149,6 +150,10 @@ def _value(value: object) -> str:
     if not isinstance(value, list) or not value:
         return json.dumps(value)
     return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def _now() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from typing import Literal
@@ -12,6 +13,7 @@ from opscope.dump.npy import Array
 
 HEADER_BYTES = 4096
 CONTROL_BYTES = 2 * 2**20
+_POPULATE_WRITE = 23
 PUBLISHED, CONSUMED, DONE, FAILED = range(4)
 """Counters: bytes of records written and read, jobs done, whether writing has failed."""
 
@@ -24,6 +26,11 @@ class SharedMemory:
         self._map = mmap.mmap(descriptor, HEADER_BYTES + CONTROL_BYTES + arena_bytes)
         self.counters = np.frombuffer(self._map, np.int64, 4)
         self._arena_start = HEADER_BYTES + CONTROL_BYTES
+
+    def populate(self, arena_bytes: int) -> None:
+        """Have the first part of the arena ready, as far as the system can do that ahead."""
+        with contextlib.suppress(OSError):
+            self._map.madvise(_POPULATE_WRITE, 0, self._arena_start + arena_bytes)
 
     def array(self, dtype: str, shape: tuple[int, ...], fortran: bool, start: int) -> Array:
         """An array over a piece of the arena."""

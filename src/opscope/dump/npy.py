@@ -32,6 +32,11 @@ def dense(array: Array) -> Array:
     return packed
 
 
+def size(array: Array) -> int:
+    """The bytes of the file of a dense array."""
+    return len(header(array.dtype, array.shape, array.flags.fnc)) + array.nbytes
+
+
 def buffers(array: Array) -> tuple[bytes, Array]:
     """The header and the data of a dense array, ready for `writev`."""
     fortran = array.flags.fnc

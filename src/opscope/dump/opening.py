@@ -45,6 +45,7 @@ def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int
         "run": manifest.run,
         "rank": manifest.rank,
         "started": manifest.started,
+        "saves": settings.saves_tensors,
     }
     try:
         process = WriterProcess(described, limit, lock.descriptor)

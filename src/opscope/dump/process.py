@@ -28,6 +28,7 @@ from opscope.dump.worker import main
 main(settings)
 """
 _ENVIRONMENT = {"OPSCOPE_DISABLE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_NOT_INHERITED = ("OPSCOPE_", "MINDSPORE_", "MS_")
 
 
 class WriterProcess:
@@ -43,7 +44,7 @@ class WriterProcess:
         self.memory = SharedMemory(descriptor, limit)
         bell, self.bell = os.pipe()
         self._replies, reply = os.pipe()
-        ends = {"memory": descriptor, "limit": limit, "bell": bell, "reply": reply}
+        ends = {"memory": descriptor, "limit": limit, "bell": bell, "reply": reply, "lock": lock}
         try:
             _start(store_settings | ends, (descriptor, bell, reply, lock))
         except BaseException:
@@ -115,8 +116,14 @@ def _start(settings: dict[str, Any], descriptors: tuple[int, ...]) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=settings["reply"],
-        env={**os.environ, **_ENVIRONMENT},
+        env=_environment(),
         cwd="/",
         start_new_session=True,
         check=True,
     )
+
+
+def _environment() -> dict[str, str]:
+    """The environment without what would make opscope act on its import."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(_NOT_INHERITED)}
+    return kept | _ENVIRONMENT

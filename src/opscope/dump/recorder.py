@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.dump import metadata
-from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.dump.subject import Kind, Label, Moment, Place, Sighting, Subject
 from opscope.dump.values import output_of
 from opscope.dump.writer import Outcome, Writer
 from opscope.events import IO, Call, Node, Source, ValueStats
@@ -28,23 +28,32 @@ class Recorder:
         self._measures_parameters = settings.saves_statistics
         self._orders: dict[int, list[Node]] = {}
         self._described = False
+        self._call: Call | None = None
+        self._inputs: set[int] = set()
 
     def input(
         self, place: Place, label: Label, call: Call, slot: int, tensor: Any, source: Source | None
     ) -> None:
         """An input, before its operator runs."""
+        if call is not self._call:
+            self._call, self._inputs = call, set()
+        self._inputs.add(id(tensor))
         moment = Moment(call.index, call.stream, call.time_us, _INPUT, slot)
-        self._value(place, label, moment, tensor, source, self._measures)
+        self._value(Sighting(place, label, moment), tensor, source, False, self._measures)
 
     def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
         """An output, right after its operator ran."""
         moment = Moment(call.index, call.stream, call.time_us, _OUTPUT, slot)
-        self._value(place, label, moment, tensor, output_of(call.node, slot), self._measures)
+        source = output_of(call.node, slot)
+        changing = call is self._call and id(tensor) in self._inputs
+        self._value(Sighting(place, label, moment), tensor, source, changing, self._measures)
 
-    def parameter(self, place: Place, label: Label, time_us: int, tensor: Any) -> None:
+    def parameter(
+        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+    ) -> None:
         """A parameter or buffer as it is used in the step."""
-        moment = Moment(0, 0, time_us, _OUTPUT, 0)
-        self._value(place, label, moment, tensor, None, self._measures_parameters)
+        seen = Sighting(place, label, Moment(0, 0, time_us, _OUTPUT, 0))
+        self._value(seen, tensor, source, False, self._measures_parameters)
 
     def rows(self, rows: Sequence[tuple[Place, Label, ValueStats]]) -> None:
         """Rows that are ready."""
@@ -70,17 +79,12 @@ class Recorder:
         return self._writer.close(failure)
 
     def _value(
-        self,
-        place: Place,
-        label: Label,
-        moment: Moment,
-        tensor: Any,
-        source: Source | None,
-        measures: bool,
+        self, seen: Sighting, tensor: Any, source: Source | None, changing: bool, measures: bool
     ) -> None:
-        reason = self._writer.value(place, label, moment, tensor, source, measures)
+        reason = self._writer.value(seen, tensor, source, changing, measures)
         if not reason:
             return
+        label, moment = seen.label, seen.moment
         self._writer.skip(label.name, moment.io, moment.slot, reason)
         say_once(
             f"dump: {reason} are not saved, the first one is {moment.io} {moment.slot} of"

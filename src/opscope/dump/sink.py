@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
+from opscope.dump.early import EarlyRecorder
 from opscope.dump.failure import describe
 from opscope.dump.labels import LabelBook
 from opscope.dump.opening import DEFAULT_LIMIT, open_recorder
@@ -14,6 +15,7 @@ from opscope.dump.ownership import RankLock, make_room
 from opscope.dump.recorder import Recorder
 from opscope.dump.selection import Devices, Kernels, Phases, takes_values, wanted
 from opscope.dump.subject import PARAMETER, Label, Place
+from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
 from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, ValueStats, Want
 from opscope.messages import say
@@ -72,28 +74,18 @@ class DumpSink(BaseSink):
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
         self._opened: Recorder | None = None
+        self._recorder: Recorder | EarlyRecorder = EarlyRecorder()
         self._failure = ""
         self._summary = ""
-        self._pid = 0
+        self._pid = os.getpid()
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is written: opened, neither closed nor failed, not a forked child."""
+        """Whether anything is taken in: neither closed nor failed, not in a forked child."""
         return self._pid == os.getpid() and not self._failure
-
-    @property
-    def _is_usable(self) -> bool:
-        """Whether it is on, or may still be opened."""
-        return self.is_on or (self._opened is None and not self._failure)
-
-    @property
-    def _recorder(self) -> Recorder:
-        assert self._opened is not None
-        return self._opened
 
     def open(self, rank: int) -> None:
         """Take the rank's directory; OpscopeError if a live run has it."""
-        self._pid = os.getpid()
         try:
             self._open(rank)
         except OpscopeError:
@@ -112,13 +104,16 @@ class DumpSink(BaseSink):
         self._opened = open_recorder(
             self._settings, root, self._run_id, rank, self._lock, self._limit
         )
+        early, self._recorder = self._recorder, self._opened
+        if isinstance(early, EarlyRecorder):
+            early.replay(self._opened)
 
     def wants_step(self, step: int) -> bool:
         iteration = step + self._settings.initial_iteration
-        return self._is_usable and iteration in self._settings.iterations
+        return self.is_on and iteration in self._settings.iterations
 
     def wants(self, node: Node) -> Want:
-        if not self._is_usable or node.phase not in self._phases or not self._kernels.select(node):
+        if not self.is_on or node.phase not in self._phases or not self._kernels.select(node):
             return Want.NOTHING
         self._labels[node] = self._label_book.label(node.graph, node.op_type, node.name)
         return self._want
@@ -153,7 +148,7 @@ class DumpSink(BaseSink):
         self._parameters_seen.add(seen)
         if self._devices is None or self._devices.select(tensor):
             label = self._label_book.label(call.node.graph, PARAMETER, source.name)
-            self._recorder.parameter(self._place(call), label, call.time_us, tensor)
+            self._recorder.parameter(self._place(call), label, call.time_us, tensor, source)
 
     @_never_raises
     def stats(self, rows: Sequence[ValueStats]) -> None:
@@ -208,6 +203,8 @@ class DumpSink(BaseSink):
         except Exception as error:  # noqa: BLE001 - told to the person; training must go on
             self.fail(error)
             return
+        if outcome.failure:
+            self.fail(WriterError(outcome.failure))
         self._summary = f"{outcome.summary} in {self._settings.path}"
         self._kernels.report_unmatched()
         if not self._failure and not outcome.iterations:

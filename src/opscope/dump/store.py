@@ -70,13 +70,24 @@ class Store:
         """Write what is known of the framework and the device."""
         self._text(f"{METADATA}/config.json", description)
 
-    def save(self, place: Place, subject: Subject, array: Array) -> None:
-        """Write a value's file."""
+    def save(self, place: Place, subject: Subject, array: Array) -> str:
+        """Write a value's file; returns its path."""
         directory = self._directory(place)
         header, data = npy.buffers(array)
         size = len(header) + array.nbytes
-        directory.temp.place(self._path(directory, subject), (header, data), size)
+        path = self._path(directory, subject)
+        directory.temp.place(path, (header, data), size)
         self.manifest.wrote(place.iteration, size)
+        return path
+
+    def repeat(self, place: Place, subject: Subject, array: Array, path: str) -> None:
+        """Give a value that was saved before, in `path`, a second name."""
+        try:
+            os.link(path, self._path(self._directory(place), subject))
+        except OSError:
+            self.save(place, subject, array)
+            return
+        self.manifest.wrote(place.iteration, npy.size(array))
 
     def adopt(self, place: Place, subject: Subject, temporary: str, size: int) -> None:
         """Put a value's file that was written elsewhere in its place."""

@@ -44,6 +44,14 @@ class Moment(NamedTuple):
     slot: int
 
 
+class Sighting(NamedTuple):
+    """A value as it passes: where it goes, whose it is, and when."""
+
+    place: Place
+    label: Label
+    moment: Moment
+
+
 class Subject(NamedTuple):
     """One value."""
 

@@ -10,6 +10,8 @@ from opscope.events import Node, Output, Source
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
 _MAX_REASON = 200
+_NAMED = ("parameter", "buffer", "state")
+"""Sources outside the step that have a name of their own."""
 
 
 class Reading(NamedTuple):
@@ -51,15 +53,16 @@ def output_of(node: Node, slot: int) -> Output | None:
     return next((output for output in outputs if output.slot == slot), None)
 
 
-def key_of(tensor: Any, source: Source | None) -> Hashable:
+def key_of(tensor: Any, source: Source | None, changing: bool = False) -> Hashable:
     """What a value is recognised by when it passes again in the same step; None if it cannot be.
 
     The version tells of changes by operators that capture does not see, in compiled regions.
+    `changing` says that an operator has just changed the tensor, which counts only after it.
     """
-    if not isinstance(source, Output):
+    if not isinstance(source, Output) and (source is None or source.kind not in _NAMED):
         return None
     try:
-        version = tensor._version
+        version = tensor._version + changing
         return source, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, version
     except (RuntimeError, NotImplementedError):
         return None

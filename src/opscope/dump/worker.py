@@ -15,6 +15,7 @@ from opscope.dump.channel import Receiver, Record
 from opscope.dump.failure import describe
 from opscope.dump.manifest import Manifest
 from opscope.dump.memory import DONE, FAILED, SharedMemory
+from opscope.dump.npy import Array
 from opscope.dump.statistic import Columns
 from opscope.dump.store import Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
@@ -30,7 +31,7 @@ def main(settings: dict[str, Any]) -> None:
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
     columns = Columns(settings["categories"])
     store = Store(Path(settings["root"]), settings["net_name"], columns, manifest, "w")
-    worker = Worker(store, memory, settings["reply"])
+    worker = Worker(store, memory, settings["reply"], settings["lock"], settings["saves"])
     for burst in Receiver(memory, settings["bell"]).bursts():
         for record in burst:
             worker.handle(record)
@@ -43,14 +44,19 @@ def main(settings: dict[str, Any]) -> None:
 class Worker:
     """Knows the labels and kinds that were introduced, and writes into the store."""
 
-    def __init__(self, store: Store, memory: SharedMemory, reply: int) -> None:
+    def __init__(
+        self, store: Store, memory: SharedMemory, reply: int, lock: int, saves: bool
+    ) -> None:
         self.closed = False
         self._store = store
         self._memory = memory
         self._reply = reply
+        self._lock = lock
+        self._saves = saves
         self._failure = ""
         self._lost = 0
         self._names: list[str] = []
+        self._paths: dict[int, str] = {}
         self._labels: dict[int, Label] = {}
         self._kinds: dict[int, tuple[Kind, str, bool]] = {}
         self._actions: dict[str, Callable[..., None]] = {
@@ -61,7 +67,7 @@ class Worker:
             "rows": self._rows,
             "skip": store.manifest.skip,
             "order": self._order,
-            "finish": store.finish,
+            "finish": self._finish,
             "describe": store.describe,
             "close": self.close,
         }
@@ -90,11 +96,12 @@ class Worker:
         """Finish the dump and tell how it went."""
         self.closed = True
         failure = self._failure or failure
-        if not failure:
+        if not self._failure:
             self._store.flush()
         self._store.close(failure, self._lost)
+        os.close(self._lock)
         manifest = self._store.manifest
-        self._tell({"outcome": [len(manifest.iterations), manifest.summary()]})
+        self._tell({"outcome": [len(manifest.iterations), manifest.summary(), failure]})
 
     def _fail(self, failure: str) -> None:
         if self._failure:
@@ -117,6 +124,10 @@ class Worker:
     ) -> None:
         self._kinds[number] = Kind(dtype, shape), array_dtype, fortran
 
+    def _finish(self, iteration: int, complete: bool, graphs: list[int]) -> None:
+        self._paths.clear()
+        self._store.finish(iteration, complete, graphs)
+
     def _order(self, graph: int, names: list[str], is_last: bool) -> None:
         self._names += names
         if is_last:
@@ -137,19 +148,29 @@ class Worker:
         start: int,
         number: int,
         raw_bytes: int,
-        saves: bool,
+        repeats: bool,
         measures: bool,
     ) -> None:
         kind, dtype, fortran = self._kinds[number]
         place = Place(graph, iteration)
         subject = Subject(self._labels[label], Moment(task, stream, time_us, io, slot), kind)
         array = self._memory.array(dtype, kind.shape, fortran, start)
-        if saves:
-            self._store.save(place, subject, array)
+        if self._saves:
+            self._save(place, subject, array, start, repeats)
         if measures:
             raw_start = start + aligned(array.nbytes)
             raw = self._memory.array("u1", (raw_bytes,), False, raw_start) if raw_bytes else None
             self._store.measure(place, subject, array, raw)
+
+    def _save(
+        self, place: Place, subject: Subject, array: Array, start: int, repeats: bool
+    ) -> None:
+        """Save a value that begins here in the arena; it may have been saved in this step."""
+        path = self._paths.get(start)
+        if repeats and path is not None:
+            self._store.repeat(place, subject, array, path)
+        else:
+            self._paths[start] = self._store.save(place, subject, array)
 
     def _adopt(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from opscope.dump.subject import Label, Moment, Place, Subject
+from opscope.dump.subject import Place, Sighting, Subject
 from opscope.events import Source
 from opscope.stats.row import Row
 
@@ -15,6 +15,8 @@ class Outcome(NamedTuple):
 
     iterations: int
     summary: str
+    failure: str
+    """Why it ended early, if it did."""
 
 
 class WriterError(Exception):
@@ -26,16 +28,16 @@ class Writer(Protocol):
 
     def value(
         self,
-        place: Place,
-        label: Label,
-        moment: Moment,
+        seen: Sighting,
         tensor: Any,
         source: Source | None,
+        changing: bool,
         measures: bool,
     ) -> str:
         """Write a value, with its row if `measures`; returns why it cannot be, if it cannot.
 
-        `source` tells where the value was made. An input may be recognised by it.
+        `source` tells where the value was made, so that it may be recognised as an input;
+        `changing` says that its operator has changed it in place.
         """
 
     def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:

@@ -1,0 +1,69 @@
+"""What happens before the rank is known, and with it the directory: kept and written later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opscope.dump.recorder import Recorder
+from opscope.dump.subject import Label, Place
+from opscope.events import Call, Node, Source, ValueStats
+from opscope.messages import say_once
+from opscope.stats.torch_values import unsupported_reason
+
+DEFAULT_LIMIT = 256 * 2**20
+
+
+class EarlyRecorder:
+    """Keeps events with copies of their tensors, up to `limit` bytes."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._room = limit
+        self._events: list[tuple[str, tuple[Any, ...]]] = []
+
+    def input(
+        self, place: Place, label: Label, call: Call, slot: int, tensor: Any, source: Source | None
+    ) -> None:
+        """An input, before its operator runs."""
+        if self._fits(tensor):
+            self._keep("input", place, label, call, slot, _copy(tensor), source)
+
+    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
+        """An output, right after its operator ran."""
+        if self._fits(tensor):
+            self._keep("output", place, label, call, slot, _copy(tensor))
+
+    def parameter(
+        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+    ) -> None:
+        """A parameter or buffer as it is used in the step."""
+        if self._fits(tensor):
+            self._keep("parameter", place, label, time_us, _copy(tensor), source)
+
+    def rows(self, rows: Sequence[tuple[Place, Label, ValueStats]]) -> None:
+        """Rows that are ready."""
+        self._keep("rows", rows)
+
+    def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
+        """A step has ended."""
+        self._keep("finish", iteration, complete, orders)
+
+    def replay(self, recorder: Recorder) -> None:
+        """Tell everything to the one that writes."""
+        for name, arguments in self._events:
+            getattr(recorder, name)(*arguments)
+        self._events.clear()
+
+    def _keep(self, name: str, *arguments: Any) -> None:
+        self._events.append((name, arguments))
+
+    def _fits(self, tensor: Any) -> bool:
+        if not unsupported_reason(tensor):
+            self._room -= tensor.numel() * tensor.element_size()
+        if self._room < 0:
+            say_once("dump: the setup is too large to keep; the rest of it is not dumped")
+        return self._room >= 0
+
+
+def _copy(tensor: Any) -> Any:
+    return tensor if unsupported_reason(tensor) else tensor.detach().cpu().clone()

@@ -1,0 +1,103 @@
+"""Uninitialised memory: there are nodes and edges, but no value before something is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from helpers.recorder import Recorder
+from opscope.events import IO, Want
+
+LIKE = torch.ones(2, 3)
+MAKERS: dict[str, Callable[[], Tensor]] = {
+    "empty": lambda: torch.empty(2, 3),
+    "empty_like": lambda: torch.empty_like(LIKE),
+    "new_empty": lambda: LIKE.new_empty(2, 3),
+    "empty_strided": lambda: torch.empty_strided((2, 3), (3, 1)),
+    "new_empty_strided": lambda: LIKE.new_empty_strided((2, 3), (3, 1)),
+    "empty_permuted": lambda: torch.empty_permuted((2, 3), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_uninitialised_outputs_are_not_values(record, maker) -> None:
+    with record() as seen:
+        MAKERS[maker]().fill_(7.0).neg()
+    made, fill = seen.calls[0], seen.one("fill_")
+    assert made.outputs == {}
+    assert made.node.op_type.removeprefix("new_").startswith("empty")
+    assert fill.sources[0].node is made.node
+    assert torch.equal(fill.outputs[0], torch.full((2, 3), 7.0))
+    assert seen.one("neg").sources[0].node is fill.node
+
+
+def test_no_statistics_are_taken_of_it(record) -> None:
+    with record(Recorder(Want.OUTPUT_STATS)) as seen:
+        torch.empty(3).fill_(1.0)
+    assert [r.call.node.op_type for r in seen.rows] == ["fill_"]
+
+
+def test_what_is_about_to_be_overwritten_is_not_an_input_value(record) -> None:
+    with record() as seen:
+        torch.empty(3).fill_(1.0)
+        torch.empty(3).copy_(torch.ones(3))
+    assert 0 not in seen.one("fill_").inputs
+    copy = seen.one("copy_")
+    assert 0 not in copy.inputs
+    assert torch.equal(copy.inputs[1], torch.ones(3))
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "slice": lambda memory: memory[1:],
+    "view": lambda memory: memory.view(3, 2),
+    "transpose": lambda memory: memory.t(),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_it_is_not_a_value_until_written(record, view) -> None:
+    with record() as seen:
+        memory = torch.empty(2, 3)
+        VIEWS[view](memory)
+        memory.fill_(2.0)
+        VIEWS[view](memory)
+    before, after = [c for c in seen.calls if c.node.sources and c.node.op_type != "fill_"]
+    assert 0 not in before.outputs
+    assert 0 not in before.inputs
+    assert set(after.outputs[0].flatten().tolist()) == {2.0}
+
+
+def test_memory_for_a_gradient_copy_is_not_an_input_value(record) -> None:
+    class Slice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([1.0, 2.0]))
+
+        def forward(self) -> Tensor:
+            x = self.weight * 2
+            x[:1].mul_(5)
+            return x.sum()
+
+    model = Slice()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as seen:
+        model().backward()
+        optimizer.step()
+    copy = next(c for c in seen.of_type("copy_") if c.sources[0].node.op_type.startswith("new_"))
+    assert 0 not in copy.inputs
+    assert torch.equal(copy.inputs[1], torch.ones(2))
+
+
+def test_momentum_of_a_fused_optimizer_starts_without_a_value(record) -> None:
+    model = nn.Linear(2, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
+    batch = torch.ones(3, 2)
+    with record(Recorder(Want.INPUT_STATS)) as seen:
+        model(batch).sum().backward()
+        optimizer.step()
+    rows = [r for r in seen.rows if r.call.node.op_type == "_fused_sgd_"]
+    assert {r.io for r in rows} == {IO.INPUT}
+    assert [r.slot for r in rows] == [0, 1]  # the weight and its gradient

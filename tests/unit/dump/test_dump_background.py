@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from made_dump import MadeDump, NewDump, make_node, make_settings
+
+from opscope.dump.arena import Arena
+from opscope.dump.memory import DONE
+from opscope.events import Output
+
+
+def writer_pid(path: Path) -> int:
+    """The process that writes the dump below this path."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _is_writer(entry, str(path).encode()):
+            return int(entry.name)
+    raise AssertionError("no process writes there")
+
+
+def _is_writer(entry: Path, path: bytes) -> bool:
+    try:
+        command = (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"opscope.dump.worker" in command and path in command
+
+
+def wait_for(condition: object, seconds: float = 20) -> bool:
+    due = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > due:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The sizes of the copies that were made."""
+    sizes: list[int] = []
+    allocate = Arena.allocate
+
+    def counting(self: Arena, nbytes: int, key: object = None) -> object:
+        sizes.append(nbytes)
+        return allocate(self, nbytes, key)
+
+    monkeypatch.setattr(Arena, "allocate", counting)
+    return sizes
+
+
+def test_an_output_that_is_the_next_input_is_copied_once(
+    new_dump: NewDump, copies: list[int]
+) -> None:
+    nodes = [make_node(f"D/a-op{number}") for number in range(4)]
+    value = torch.arange(100.0)
+    with new_dump(enable=False) as dump:
+        dump.call(nodes[0], outputs=[value])
+        for node in nodes[1:]:
+            dump.call(node, [value], sources=[nodes[0].outputs[0]])
+        dump.end_step()
+    assert len(copies) == 1
+    for number in range(4):
+        assert dump.load(f"relu.D_a-op{number}.*").tolist() == value.tolist()
+
+
+def changed(kind: str, value: torch.Tensor) -> tuple[torch.Tensor, Output | None]:
+    node = make_node("D/maker-op0")
+    if kind == "other tensor":
+        return value.clone(), node.outputs[0]
+    if kind == "other view":
+        return value[1:], node.outputs[0]
+    if kind == "other source":
+        return value, make_node("D/other-op0").outputs[0]
+    return value, None
+
+
+@pytest.mark.parametrize("kind", ["other tensor", "other view", "other source", "no source"])
+def test_other_values_are_copied_anew(new_dump: NewDump, copies: list[int], kind: str) -> None:
+    maker, value = make_node("D/maker-op0"), torch.arange(4.0)
+    with new_dump(enable=False) as dump:
+        dump.call(maker, outputs=[value])
+        given, source = changed(kind, value)
+        if kind in ("other tensor", "other view"):
+            source = maker.outputs[0]
+        dump.call(make_node("D/user-op0"), [given], sources=[source])
+    assert len(copies) == 2
+
+
+def test_a_change_that_capture_did_not_see_is_noticed(new_dump: NewDump, copies: list[int]) -> None:
+    maker, value = make_node("D/maker-op0"), torch.zeros(4)
+    with new_dump(enable=False) as dump:
+        dump.call(maker, outputs=[value])
+        value.add_(1)
+        dump.call(make_node("D/user-op0"), [value], sources=[maker.outputs[0]])
+    assert len(copies) == 2
+    assert dump.load("*user*").tolist() == [1, 1, 1, 1]
+
+
+def test_nothing_is_shared_between_steps(new_dump: NewDump, copies: list[int]) -> None:
+    maker, value = make_node("D/maker-op0"), torch.zeros(4)
+    with new_dump(enable=False) as dump:
+        dump.call(maker, outputs=[value])
+        dump.end_step()
+        dump.call(make_node("D/user-op0"), [value], sources=[maker.outputs[0]])
+    assert len(copies) == 2
+
+
+def test_an_output_is_always_copied_anew(new_dump: NewDump) -> None:
+    maker = make_node("D/maker-op0")
+    value = np.zeros(4, "f4")
+    tensor = torch.from_numpy(value)
+    with new_dump(enable=False) as dump:
+        for number in range(3):
+            value[:] = number
+            dump.call(maker, outputs=[tensor])
+    assert [dump.load(f"*.{index}.0.*.output*")[0] for index in range(3)] == [0, 1, 2]
+
+
+def test_memory_is_bounded_and_training_waits(tmp_path: Path) -> None:
+    limit, size = 1_000_000, 100_000
+    dump = MadeDump(make_settings(tmp_path / "dump", enable=False), memory_limit=limit)
+    dump.sink.open(0)
+    pid = writer_pid(tmp_path)
+    given: list[int] = []
+
+    def train() -> None:
+        for number in range(50):
+            tensor = torch.full((size // 4,), float(number))
+            dump.call(make_node(f"D/a-op{number}"), outputs=[tensor])
+            tensor.fill_(-1)
+            given.append(number)
+
+    os.kill(pid, signal.SIGSTOP)
+    trainer = threading.Thread(target=train)
+    trainer.start()
+    try:
+        memory = dump.sink._recorder._writer._memory  # type: ignore[union-attr]
+        wait_for(lambda: len(given) - int(memory.counters[DONE]) >= 8)
+        time.sleep(0.3)
+        assert trainer.is_alive()
+        assert (len(given) - int(memory.counters[DONE])) * size <= limit
+        assert memory.arena_bytes == limit
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    trainer.join(30)
+    dump.sink.close()
+    assert len(given) == 50
+    for number in range(50):
+        assert set(dump.load(f"relu.D_a-op{number}.*")) == {number}
+
+
+def test_memory_that_is_used_again_holds_the_right_values(tmp_path: Path) -> None:
+    sizes = np.random.default_rng(0).integers(0, 4000, 600)
+    settings = make_settings(tmp_path / "dump", enable=False)
+    with MadeDump(settings, memory_limit=50_000) as dump:
+        for number, size in enumerate(sizes):
+            tensor = torch.full((int(size),), number, dtype=torch.int16)
+            dump.call(make_node(f"D/a-op{number}"), outputs=[tensor])
+        dump.end_step()
+    for number, size in enumerate(sizes):
+        array = dump.load(f"relu.D_a-op{number}.*")
+        assert array.shape == (size,)
+        assert (array == number).all()
+
+
+def test_threads_may_dump_at_once(new_dump: NewDump, enable: bool) -> None:
+    with new_dump(enable, saved_data="full", statistic_category=["max", "md5"]) as dump:
+        call = dump.call(make_node())
+
+        def work(thread: int) -> None:
+            for number in range(50):
+                value = thread * 100.0 + number
+                node = make_node(f"D/a{thread}-op{number}")
+                dump.call(node, outputs=[torch.full((10,), value)])
+
+        threads = [threading.Thread(target=work, args=(each,)) for each in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        dump.sink.stats([])
+        assert call.index == 0
+    assert len(dump.files()) == len(dump.table()) == 200
+    assert dump.load("*a3-op49.*")[0] == 349
+
+
+def test_closing_says_how_far_it_is(
+    new_dump: NewDump, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dump = new_dump(enable=False)
+    dump.sink.open(0)
+    pid = writer_pid(tmp_path)
+    os.kill(pid, signal.SIGSTOP)
+    for number in range(5):
+        dump.call(make_node(f"D/a-op{number}"), outputs=[torch.ones(1)])
+    threading.Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
+    dump.sink.close()
+    assert "writing dump: 0 of 5 files" in capfd.readouterr().err
+    assert len(dump.files()) == 5
+    assert dump.manifest()["complete"]
+
+
+def test_the_writing_process_is_apart_from_the_script(new_dump: NewDump, tmp_path: Path) -> None:
+    with new_dump(enable=False) as dump:
+        pid = writer_pid(tmp_path)
+        status = Path(f"/proc/{pid}/status").read_text()
+        assert f"PPid:\t{os.getpid()}\n" not in status
+        assert os.getsid(pid) != os.getsid(0)
+        assert str(Path(f"/proc/{pid}/fd/1").readlink()) == "/dev/null"
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        assert "libtorch" not in maps
+        dump.call(make_node(), outputs=[torch.ones(1)])
+    assert wait_for(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_a_writing_process_that_is_killed_ends_the_dump_only(
+    new_dump: NewDump, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with new_dump(enable=False, options={"memory_limit": 100_000}) as dump:
+        node = make_node()
+        dump.call(node, outputs=[torch.ones(1000)])
+        os.kill(writer_pid(tmp_path), signal.SIGKILL)
+        for _ in range(200):
+            dump.call(node, outputs=[torch.ones(1000)])
+        dump.end_step()
+        assert not dump.sink.wants_step(1)
+        assert not dump.sink.wants(make_node())
+    said = capfd.readouterr().err
+    assert said.count("the dump stops here, training goes on") == 1
+    assert "the process that writes it ended" in said
+    assert dump.manifest()["complete"] is False
+
+
+def test_without_a_process_values_are_written_at_once(
+    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with new_dump(enable=False) as dump:
+        dump.call(make_node(), outputs=[torch.ones(1)])
+        assert len(dump.files()) == 1
+    assert "cannot write in the background" in capfd.readouterr().err
+    assert dump.manifest()["complete"]
+
+
+def test_the_config_in_the_environment_does_not_reach_the_process(
+    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MINDSPORE_DUMP_CONFIG", str(tmp_path / "dump.json"))
+    with new_dump(enable=False) as dump:
+        dump.call(make_node(), outputs=[torch.ones(1)])
+        dump.end_step()
+    assert dump.manifest()["complete"]
+    assert not (dump.settings.path / ".previous").exists()
+
+
+def test_synchronous_values_are_on_disk_at_once(new_dump: NewDump) -> None:
+    with new_dump(enable=True, saved_data="full", statistic_category=["max", "md5"]) as dump:
+        for count in range(1, 4):
+            dump.call(make_node(), outputs=[torch.ones(1)])
+            assert len(dump.files()) == len(dump.table()) == count
