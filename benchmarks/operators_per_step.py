@@ -2,8 +2,8 @@
 
     python benchmarks/operators_per_step.py
 
-Steps of 500 to 20,000 operators of 64 elements, plain and watched in turn in one process; the cost of
-watching one operator must stay flat.
+Steps of 500 to 20,000 operators of 64 elements, plain and watched in turn in one process; what
+watching adds to an operator must stay flat.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
-from alexnet import AlexNet  # noqa: E402
-from tiny_gpt import GPT  # noqa: E402
+from alexnet import AlexNet
+from tiny_gpt import GPT
 
 
 def gpt() -> Callable[[], None]:

@@ -85,6 +85,8 @@ class Output:
     """The parameter whose update or gradient this output is, if it is one."""
     subject: str = ""
     """The parameter this output has to do with: `parameter`, or what an optimizer works on."""
+    uninitialised: bool = False
+    """Whether this is memory that nothing has been written to yet, or a view of such."""
 
     def __repr__(self) -> str:
         return f"<Output {self.node.name}:{self.slot}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib.machinery
 import io
+import itertools
 import os
 import runpy
 import sys
@@ -58,7 +59,11 @@ def run_module(module: str, args: list[str]) -> None:
 def _fresh_main() -> types.ModuleType:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
     sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:  # multiprocessing, once imported, keeps a second name
+        sys.modules["__mp_main__"] = main
     return main
 
 
@@ -105,6 +110,6 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
         while files and (files[0].startswith(_OWN) or files[0] in _STARTERS):
             del frames[0], files[0]
     kept = [f for f, file in zip(frames, files, strict=True) if not file.startswith(_OWN)]
-    for earlier, later in zip(kept, [*kept[1:], None], strict=True):
+    for earlier, later in itertools.zip_longest(kept, kept[1:]):
         earlier.tb_next = later
     return kept[0] if kept else None

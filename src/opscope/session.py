@@ -37,6 +37,7 @@ class Session:
         self._script = script
         self._command = list(command)
         self._capture: TorchCapture | None = None
+        self._sinks: list[Sink] = []
         self._pid = os.getpid()
 
     def start(self) -> Session:
@@ -45,29 +46,35 @@ class Session:
             say_once(notice)
         if not self.settings.active:
             return self
+        from opscope.capture.on_import import when_imported
+
         _require_torch()
-        sinks = self._sinks()
+        self._sinks = self._make_sinks()
         self._hand_over()
+        atexit.register(self.stop)
+        when_imported("torch", self._begin_capture)
+        return self
+
+    def _begin_capture(self) -> None:
         from opscope.capture.processes import follow_children
         from opscope.capture.torch_capture import TorchCapture
         from opscope.pipeline import Pipeline
         from opscope.stats.engine import NumpyEngine
 
-        pipeline = Pipeline(sinks, NumpyEngine(), self._accepts_step, self.settings.scope)
+        pipeline = Pipeline(self._sinks, NumpyEngine(), self._accepts_step, self.settings.scope)
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._capture.start()
         follow_children(self)
-        atexit.register(self.stop)
-        return self
 
     def stop(self) -> None:
         """End the capture, finish the files, and say what to look at next."""
-        if self._capture is None or os.getpid() != self._pid:
+        if not self._sinks or os.getpid() != self._pid:
             return
-        capture, self._capture = self._capture, None
-        capture.stop()
+        capture, self._capture, self._sinks = self._capture, None, []
         atexit.unregister(self.stop)
+        if capture is not None:
+            capture.stop()
         self._say_next(capture)
 
     def step_aside(self) -> None:
@@ -75,9 +82,14 @@ class Session:
         capture = self.capture
         if capture is not None and capture.opened:
             say("this script starts ranks of its own: its own operators are not recorded from here")
-            self._capture = None
-            capture.stop()
+            self._capture, self._sinks = None, []
             atexit.unregister(self.stop)
+            capture.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether this session has been started in this process and not been stopped."""
+        return bool(self._sinks) and os.getpid() == self._pid
 
     @property
     def capture(self) -> TorchCapture | None:
@@ -86,7 +98,7 @@ class Session:
 
     def abandon(self) -> None:
         """In a forked child: leave the run to the parent."""
-        capture, self._capture = self._capture, None
+        capture, self._capture, self._sinks = self._capture, None, []
         if capture is not None:
             capture.abandon()
 
@@ -99,7 +111,7 @@ class Session:
     def _accepts_step(self, step: int) -> bool:
         return step % self.settings.every == 0 and step in self.settings.steps
 
-    def _sinks(self) -> list[Sink]:
+    def _make_sinks(self) -> list[Sink]:
         sinks: list[Sink] = []
         settings = self.settings
         if settings.dump is not None:
@@ -141,8 +153,8 @@ class Session:
         os.environ[HANDOVER_VARIABLE] = hand_over(settings)
         os.environ[RUN_ID_VARIABLE] = self.run_id
 
-    def _say_next(self, capture: TorchCapture) -> None:
-        if not capture.opened and not capture.has_children:
+    def _say_next(self, capture: TorchCapture | None) -> None:
+        if capture is None or not (capture.opened or capture.has_children):
             say("no operator ran: nothing was recorded")
             return
         if self.settings.dump is not None:
@@ -160,10 +172,17 @@ def _relative(path: Path) -> Path:
 
 
 def _require_torch() -> None:
-    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+    if "torch" not in sys.modules and not _can_be_found("torch"):
         raise OpscopeError(
             "PyTorch is not installed for this Python; to install it: pip install 'opscope[torch]'"
         )
+
+
+def _can_be_found(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 _current: Session | None = None
@@ -172,7 +191,7 @@ _current: Session | None = None
 def begin(make: Callable[[], Session]) -> Session:
     """Start the one session of this process, in place of one that ended."""
     global _current
-    if _current is not None and _current.capture is not None:
+    if _current is not None and _current.running:
         raise OpscopeError("a session is running already: call opscope.stop() first")
     _current = make()
     return _current.start()

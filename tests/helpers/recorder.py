@@ -74,9 +74,10 @@ class Recorder(BaseSink):
 
     def inputs(self, call: Call, values: Sequence[Value]) -> None:
         seen = self._seen(call)
+        seen.sources = dict(enumerate(call.node.sources))
         for value in values:
+            assert value.source is seen.sources[value.slot]
             seen.inputs[value.slot] = copy_of(value.tensor)
-            seen.sources[value.slot] = value.source
 
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         seen = self._seen(call)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+
 from helpers.recorder import Recorder, recording
 
 

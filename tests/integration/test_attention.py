@@ -36,45 +36,52 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor, options: dict[str, object
     return scores.softmax(-1) @ value
 
 
+def train(record, model: nn.Module):
+    """Two steps that leave the parameters as they are."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with record() as seen:
+        for _ in range(2):
+            model().square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return seen
+
+
 CASES = {"plain": {}, "causal": {"is_causal": True}, "mask": {"attn_mask": MASK}}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_attention_is_one_node_with_right_values_and_gradients(record, case) -> None:
     model = Attention(**CASES[case])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     leaves = {n: p.detach().double().requires_grad_() for n, p in model.named_parameters()}
     expected = by_hand(*leaves.values(), CASES[case])
     expected.square().sum().backward()
-    with record() as seen:
-        model().square().sum().backward()
-        optimizer.step()
-    forward = [c for c in seen.calls if c.node.op_type.startswith("_scaled_dot_product")]
-    assert len(forward) == 2  # the operator and its gradient
-    assert forward[0].node.scope == "Default/network-Attention"
-    assert forward[0].node.name.endswith("_for_cpu-op0")
+    seen = train(record, model)
     line = inspect.getsourcelines(Attention.forward)[1] + 1
-    assert forward[0].node.stack.where.line == forward[1].node.stack.where.line == line
-    torch.testing.assert_close(forward[0].outputs[0], expected.detach().float())
-    for name, leaf in leaves.items():
-        torch.testing.assert_close(seen.gradient(name), leaf.grad.float())
+    for step in range(2):
+        calls = [c for c in seen.calls if c.step == step and "_scaled_dot" in c.node.op_type]
+        assert [c.node.phase.value for c in calls] == ["forward", "backward"]
+        assert calls[0].node.scope == "Default/network-Attention"
+        assert calls[0].node.name.endswith("_for_cpu-op0")
+        assert {c.node.stack.where.line for c in calls} == {line}
+        torch.testing.assert_close(calls[0].outputs[0], expected.detach().float())
+        for name, leaf in leaves.items():
+            torch.testing.assert_close(seen.gradient(name, step), leaf.grad.float())
 
 
 def test_the_gradient_node_belongs_to_attention_and_feeds_the_parameters(record) -> None:
-    model = Attention()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with record() as seen:
-        model().square().sum().backward()
-        optimizer.step()
-    forward, backward = (c for c in seen.calls if "_scaled_dot" in c.node.op_type)
-    assert backward.node.forward is forward.node
-    assert backward.node.scope == "Gradients/Default/network-Attention"
-    slots = {}
-    for call in seen.of_type("AccumulateGrad"):
-        incoming = call.sources[max(call.sources)]  # after the memory it is copied into, if any
-        assert incoming.node is backward.node
-        slots[call.node.gradient_of] = incoming.slot
-    assert slots == {"query": 0, "key": 1, "value": 2}
+    seen = train(record, Attention())
+    for step in range(2):
+        calls = [c for c in seen.calls if c.step == step and "_scaled_dot" in c.node.op_type]
+        forward, backward = (c.node for c in calls)
+        assert backward.forward is forward
+        assert backward.scope == "Gradients/Default/network-Attention"
+        slots = {}
+        for call in seen.of_type("AccumulateGrad", step):
+            incoming = call.sources[max(call.sources)]  # after the memory it is copied into, if any
+            assert incoming.node is backward
+            slots[call.node.gradient_of] = incoming.slot
+        assert slots == {"query": 0, "key": 1, "value": 2}
 
 
 def test_multi_head_attention_module_keeps_its_scopes(record) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.recorder import Recorder, recording
 from opscope.events import Output, Outside
+
+STEPS = range(3)
+"""The first call of a node, in setup or not, takes other ways than the ones after it."""
+each_step = pytest.mark.parametrize("step", STEPS)
 
 
 def line_of(marker: str) -> int:
@@ -47,19 +54,24 @@ class SetItem(Chain):
         return y.sum()
 
 
-def train(record, model: nn.Module):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with record() as seen:
-        model().backward()
-        optimizer.step()
+@functools.cache
+def trained(kind: type[Chain]) -> Recorder:
+    """Three steps that leave the weights as they are."""
+    model = kind()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with recording() as seen:
+        for _ in STEPS:
+            model().backward()
+            optimizer.step()
+            optimizer.zero_grad()
     return seen
 
 
-def test_a_chain_records_the_values_between_the_writes(record) -> None:
-    model = Chain()
-    before = model.weight.detach().clone()
-    seen = train(record, model)
-    add, mul = seen.one("add_", phase="forward"), seen.one("mul_")
+@each_step
+def test_a_chain_records_the_values_between_the_writes(step) -> None:
+    before = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    seen = trained(Chain)
+    add, mul = seen.one("add_", step, "forward"), seen.one("mul_", step)
     assert torch.equal(add.inputs[0], before * 2)
     assert torch.equal(add.outputs[0], before * 2 + 1)
     assert torch.equal(mul.inputs[0], before * 2 + 1)
@@ -69,18 +81,20 @@ def test_a_chain_records_the_values_between_the_writes(record) -> None:
     assert add.node.stack.where.line == mul.node.stack.where.line == line_of("chain")
 
 
-def test_a_chain_links_each_reader_to_the_latest_writer(record) -> None:
-    seen = train(record, Chain())
+@each_step
+def test_a_chain_links_each_reader_to_the_latest_writer(step) -> None:
+    seen = trained(Chain)
     scope = "Default/network-Chain"
-    assert source_node(seen.one("add_", phase="forward")) == f"{scope}/mul-op0"
-    assert source_node(seen.one("mul_")) == f"{scope}/add_-op0"
-    assert source_node(seen.one("sum", phase="forward")) == f"{scope}/mul_-op0"
-    assert torch.equal(seen.gradient("weight"), torch.full((4,), 6.0))
+    assert source_node(seen.one("add_", step, "forward")) == f"{scope}/mul-op0"
+    assert source_node(seen.one("mul_", step)) == f"{scope}/add_-op0"
+    assert source_node(seen.one("sum", step, "forward")) == f"{scope}/mul_-op0"
+    assert torch.equal(seen.gradient("weight", step), torch.full((4,), 6.0))
 
 
-def test_a_write_to_a_slice_reaches_the_readers_of_the_whole(record) -> None:
-    seen = train(record, SliceWrite())
-    write, total = seen.one("mul_"), seen.one("sum", phase="forward")
+@each_step
+def test_a_write_to_a_slice_reaches_the_readers_of_the_whole(step) -> None:
+    seen = trained(SliceWrite)
+    write, total = seen.one("mul_", step), seen.one("sum", step, "forward")
     assert torch.equal(write.inputs[0], torch.tensor([4.0, 6.0]))
     assert torch.equal(write.outputs[0], torch.tensor([20.0, 30.0]))
     assert source_node(write).endswith("/slice-op0")
@@ -88,56 +102,63 @@ def test_a_write_to_a_slice_reaches_the_readers_of_the_whole(record) -> None:
     assert torch.equal(total.inputs[0], torch.tensor([2.0, 20.0, 30.0, 8.0]))
 
 
-def test_the_gradient_of_a_slice_write_belongs_to_its_line(record) -> None:
-    seen = train(record, SliceWrite())
-    write = seen.one("mul_").node
-    inner = [c for c in seen.of_type("mul", phase="backward") if c.node.forward is write]
+@each_step
+def test_the_gradient_of_a_slice_write_belongs_to_its_line(step) -> None:
+    seen = trained(SliceWrite)
+    write = seen.one("mul_", step).node
+    inner = [c for c in seen.of_type("mul", step, "backward") if c.node.forward is write]
     assert len(inner) == 1
     assert torch.equal(inner[0].outputs[0], torch.tensor([5.0, 5.0]))
-    copies = [c for c in seen.of_type("copy_", phase="backward") if c.node.forward is write]
+    copies = [c for c in seen.of_type("copy_", step, "backward") if c.node.forward is write]
     assert len(copies) == 2
     assert all(c.node.scope == "Gradients/Default/network-SliceWrite" for c in copies)
     assert all(c.node.stack.where.line == line_of("slice write") for c in copies)
-    assert torch.equal(seen.gradient("weight"), torch.tensor([2.0, 10.0, 10.0, 2.0]))
+    assert torch.equal(seen.gradient("weight", step), torch.tensor([2.0, 10.0, 10.0, 2.0]))
 
 
-def test_item_assignment_is_a_copy_with_its_own_gradient(record) -> None:
-    seen = train(record, SetItem())
-    copy = seen.one("copy_", phase="forward")
+@each_step
+def test_item_assignment_is_a_copy_with_its_own_gradient(step) -> None:
+    seen = trained(SetItem)
+    copy = seen.one("copy_", step, "forward")
     assert copy.inputs[0].item() == 6.0
     assert copy.inputs[1].item() == copy.outputs[0].item() == 7.0
-    assert source_node(seen.one("sum", phase="forward")) == copy.node.name
-    zeros = seen.one("zeros_like", phase="backward")
+    assert source_node(seen.one("sum", step, "forward")) == copy.node.name
+    zeros = seen.one("zeros_like", step, "backward")
     assert zeros.node.forward is copy.node
     assert zeros.node.stack.where.line == line_of("set item")
-    assert torch.equal(seen.gradient("weight"), torch.tensor([2.0, 2.0, 0.0, 2.0]))
+    assert torch.equal(seen.gradient("weight", step), torch.tensor([2.0, 2.0, 0.0, 2.0]))
 
 
 def test_an_out_argument_is_read_before_and_known_after(record) -> None:
     left, right = torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0])
     kept = torch.tensor([-1.0, -2.0])
     with record() as seen:
-        torch.add(left, right, out=kept)
-        kept.neg()
-    add = seen.one("add")
-    assert torch.equal(add.inputs[2], torch.tensor([-1.0, -2.0]))
-    assert torch.equal(add.outputs[0], torch.tensor([11.0, 22.0]))
-    assert len(add.outputs) == 1
-    assert source_node(seen.one("neg")) == add.node.name
+        for _ in STEPS:
+            torch.add(left, right, out=kept)
+            kept.neg()
+            seen.capture.mark_step()
+    assert torch.equal(seen.one("add").inputs[2], torch.tensor([-1.0, -2.0]))
+    for step in STEPS:
+        add = seen.one("add", step)
+        assert torch.equal(add.outputs[0], torch.tensor([11.0, 22.0]))
+        assert len(add.outputs) == 1
+        assert source_node(seen.one("neg", step)) == add.node.name
 
 
 def test_a_list_operator_writes_through_views(record) -> None:
     base, other = torch.zeros(2, 2), torch.ones(2)
     with record() as seen:
-        row = base[0]
-        torch._foreach_add_([row, other], 3.0)
-        base.neg()
-    write = seen.one("_foreach_add_")
-    assert torch.equal(write.inputs[0], torch.zeros(2))
-    assert torch.equal(write.outputs[1], torch.full((2,), 4.0))
-    neg = seen.one("neg")
-    assert neg.sources[0] is write.node.outputs[0]
-    assert torch.equal(neg.inputs[0], torch.tensor([[3.0, 3.0], [0.0, 0.0]]))
+        for _ in STEPS:
+            row = base[0]
+            torch._foreach_add_([row, other], 3.0)
+            base.neg()
+            seen.capture.mark_step()
+    for step in STEPS:
+        write, neg = seen.one("_foreach_add_", step), seen.one("neg", step)
+        assert torch.equal(write.inputs[0], torch.full((2,), 3.0 * step))
+        assert torch.equal(write.outputs[1], torch.full((2,), 4.0 + 3.0 * step))
+        assert neg.sources[0] is write.node.outputs[0]
+        assert torch.equal(neg.inputs[0][0], torch.full((2,), 3.0 + 3.0 * step))
 
 
 def test_a_parameter_written_between_backward_and_update_keeps_its_name(record) -> None:
@@ -146,16 +167,20 @@ def test_a_parameter_written_between_backward_and_update_keeps_its_name(record) 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     batch = torch.ones(3, 2)
     with record() as seen:
-        model(batch).sum().backward()
-        with torch.no_grad():
-            model.weight.mul_(0.5)
-        optimizer.step()
-    halve, update = seen.one("mul_"), seen.one("add_")
-    assert torch.equal(halve.inputs[0], before)
-    assert torch.equal(halve.outputs[0], before * 0.5)
-    assert halve.node.outputs[0].parameter == "weight"
-    assert update.sources[0] is halve.node.outputs[0]
-    assert torch.equal(update.outputs[0], before * 0.5 - 0.5 * 3)
+        for _ in STEPS:
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            with torch.no_grad():
+                model.weight.mul_(0.5)
+            optimizer.step()
+    for step in STEPS:
+        halve, update = seen.one("mul_", step), seen.one("add_", step)
+        torch.testing.assert_close(halve.inputs[0], before)
+        torch.testing.assert_close(halve.outputs[0], before * 0.5)
+        assert halve.node.outputs[0].parameter == "weight"
+        assert update.sources[0] is halve.node.outputs[0]
+        before = before * 0.5 - 0.5 * 3
+        torch.testing.assert_close(update.outputs[0], before)
 
 
 def test_weights_clamped_through_data_are_the_weights_used(record) -> None:
@@ -163,30 +188,34 @@ def test_weights_clamped_through_data_are_the_weights_used(record) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     batch = torch.ones(3, 2)
     with record() as seen:
-        for _ in range(2):
+        for _ in STEPS:
             model.weight.data.clamp_(-0.1, 0.1)
             model(batch).sum().backward()
             optimizer.step()
-    clamp = seen.one("clamp_", step=1)
-    assert clamp.sources[0] == Outside("parameter", "weight", "weight")
-    assert clamp.inputs[0].abs().max() > 0.1 >= clamp.outputs[0].abs().max()
-    used = seen.one("t", step=1, phase="forward")
-    assert used.sources[0] is clamp.node.outputs[0]
-    assert torch.equal(used.inputs[0], clamp.outputs[0])
+    for step in (1, 2):
+        clamp = seen.one("clamp_", step)
+        assert clamp.sources[0] == Outside("parameter", "weight", "weight")
+        assert clamp.inputs[0].abs().max() > 0.1 >= clamp.outputs[0].abs().max()
+        used = seen.one("t", step, "forward")
+        assert used.sources[0] is clamp.node.outputs[0]
+        assert torch.equal(used.inputs[0], clamp.outputs[0])
 
 
 def test_batch_norm_shows_its_running_statistics_before_and_after(record) -> None:
     model = nn.BatchNorm1d(2, momentum=0.5)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+    mean, var = torch.zeros(2), torch.ones(2)
     with record() as seen:
-        model(batch).square().sum().backward()
-        optimizer.step()
-    norm = seen.one("native_batch_norm")
-    slots = {s.name: slot for slot, s in norm.sources.items() if s.kind == "buffer"}
-    assert torch.equal(norm.inputs[slots["running_mean"]], torch.zeros(2))
-    assert torch.equal(norm.inputs[slots["running_var"]], torch.ones(2))
-    written = [norm.outputs[slot] for slot in sorted(norm.outputs)][-2:]
-    torch.testing.assert_close(written[0], torch.tensor([1.0, 2.0]))
-    torch.testing.assert_close(written[1], torch.tensor([1.5, 4.5]))
-    assert seen.one("add_", phase="forward").outputs[0].item() == 1  # num_batches_tracked
+        for _ in STEPS:
+            model(batch).square().sum().backward()
+            optimizer.step()
+    for step in STEPS:
+        norm = seen.one("native_batch_norm", step)
+        slots = {s.name: slot for slot, s in norm.sources.items() if s.kind == "buffer"}
+        torch.testing.assert_close(norm.inputs[slots["running_mean"]], mean)
+        torch.testing.assert_close(norm.inputs[slots["running_var"]], var)
+        mean, var = (mean + batch.mean(0)) / 2, (var + batch.var(0)) / 2
+        written = [norm.outputs[slot] for slot in sorted(norm.outputs)][-2:]
+        torch.testing.assert_close(written, [mean, var])
+        assert seen.one("add_", step, "forward").outputs[0].item() == step + 1  # batches tracked

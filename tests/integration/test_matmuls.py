@@ -25,14 +25,22 @@ class Product(nn.Module):
 
 
 def train(record, model: nn.Module, upstream: Tensor):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    """Two steps that leave the parameters as they are."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     with record() as seen:
-        (model() * upstream).sum().backward()
-        optimizer.step()
+        for _ in range(2):
+            (model() * upstream).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
     return seen
 
 
-def traced_back(seen, call, slot: int = 0) -> str:
+def result(seen, step: int) -> Tensor:
+    """What the product came to: the input of the weighing by `upstream`."""
+    return seen.of_type("mul", step, "forward")[0].inputs[0]
+
+
+def traced_back(call, slot: int = 0) -> str:
     """The parameter an input is a view of, following edges through views only."""
     source = call.sources[slot]
     while isinstance(source, Output):
@@ -46,14 +54,15 @@ def test_linear_on_three_dimensions(record) -> None:
     upstream = torch.randn(2, 3, 5)
     x, w, b = (p.detach().clone() for p in model.parameters())
     seen = train(record, model, upstream)
-    addmm = seen.one("addmm")
     expected = (x.view(6, 4) @ w.T + b).view(2, 3, 5)
-    torch.testing.assert_close(seen.of_type("mul", phase="forward")[0].inputs[0], expected)
-    torch.testing.assert_close(addmm.outputs[0], expected.view(6, 5))
-    assert [traced_back(seen, addmm, slot) for slot in range(3)] == ["c", "a", "b"]
-    torch.testing.assert_close(seen.gradient("a"), upstream @ w)
-    torch.testing.assert_close(seen.gradient("b"), upstream.view(6, 5).T @ x.view(6, 4))
-    torch.testing.assert_close(seen.gradient("c"), upstream.sum((0, 1)))
+    for step in range(2):
+        addmm = seen.one("addmm", step)
+        torch.testing.assert_close(result(seen, step), expected)
+        torch.testing.assert_close(addmm.outputs[0], expected.view(6, 5))
+        assert [traced_back(addmm, slot) for slot in range(3)] == ["c", "a", "b"]
+        torch.testing.assert_close(seen.gradient("a", step), upstream @ w)
+        torch.testing.assert_close(seen.gradient("b", step), upstream.view(6, 5).T @ x.view(6, 4))
+        torch.testing.assert_close(seen.gradient("c", step), upstream.sum((0, 1)))
 
 
 def test_linear_module_on_three_dimensions_has_its_scope_everywhere(record) -> None:
@@ -85,14 +94,15 @@ def test_batched_products_are_one_bmm(record, kind) -> None:
     upstream = torch.randn(2, 3, 5)
     a, b = (p.detach().clone() for p in model.parameters())
     seen = train(record, model, upstream)
-    bmm = seen.one("bmm", phase="forward")
     expected = torch.stack([a[i] @ b[i] for i in range(2)])
-    torch.testing.assert_close(bmm.outputs[0], expected)
-    assert [traced_back(seen, bmm, slot) for slot in range(2)] == ["a", "b"]
-    torch.testing.assert_close(seen.gradient("a"), upstream @ b.transpose(1, 2))
-    torch.testing.assert_close(seen.gradient("b"), a.transpose(1, 2) @ upstream)
-    back = seen.of_type("bmm", phase="backward")
-    assert [c.node.forward for c in back] == [bmm.node, bmm.node]
+    for step in range(2):
+        bmm = seen.one("bmm", step, "forward")
+        torch.testing.assert_close(bmm.outputs[0], expected)
+        assert [traced_back(bmm, slot) for slot in range(2)] == ["a", "b"]
+        torch.testing.assert_close(seen.gradient("a", step), upstream @ b.transpose(1, 2))
+        torch.testing.assert_close(seen.gradient("b", step), a.transpose(1, 2) @ upstream)
+        back = seen.of_type("bmm", step, "backward")
+        assert [c.node.forward for c in back] == [bmm.node, bmm.node]
 
 
 def test_a_broadcast_batched_product_sums_its_gradient(record) -> None:
@@ -100,18 +110,19 @@ def test_a_broadcast_batched_product_sums_its_gradient(record) -> None:
     upstream = torch.randn(2, 3, 5)
     a, b = (p.detach().clone() for p in model.parameters())
     seen = train(record, model, upstream)
-    product = seen.of_type("mul", phase="forward")[0].inputs[0]
-    torch.testing.assert_close(product, torch.stack([a[i] @ b for i in range(2)]))
-    torch.testing.assert_close(seen.gradient("a"), upstream @ b.T)
-    torch.testing.assert_close(seen.gradient("b"), a.view(6, 4).T @ upstream.view(6, 5))
+    for step in range(2):
+        torch.testing.assert_close(result(seen, step), torch.stack([a[0] @ b, a[1] @ b]))
+        torch.testing.assert_close(seen.gradient("a", step), upstream @ b.T)
+        expected = a.view(6, 4).T @ upstream.view(6, 5)
+        torch.testing.assert_close(seen.gradient("b", step), expected)
 
 
-def test_einsum_with_a_repeated_and_a_summed_index(record) -> None:
+def test_einsum_over_a_shared_index(record) -> None:
     model = Product(lambda a, b: torch.einsum("ij,kj->ik", a, b), (2, 3), (4, 3))
     upstream = torch.randn(2, 4)
     a, b = (p.detach().clone() for p in model.parameters())
     seen = train(record, model, upstream)
-    product = seen.of_type("mul", phase="forward")[0].inputs[0]
-    torch.testing.assert_close(product, a @ b.T)
-    torch.testing.assert_close(seen.gradient("a"), upstream @ b)
-    torch.testing.assert_close(seen.gradient("b"), upstream.T @ a)
+    for step in range(2):
+        torch.testing.assert_close(result(seen, step), a @ b.T)
+        torch.testing.assert_close(seen.gradient("a", step), upstream @ b)
+        torch.testing.assert_close(seen.gradient("b", step), upstream.T @ a)

@@ -149,7 +149,6 @@ ENDINGS = {
     "in a library": "import json\njson.loads('{')",
     "syntax error": "print('never')\nx = = 1\n",
     "bad indentation": "if True:\nprint(1)\n",
-    "null byte": "x = 1\0\n",
     "recursion": "def f():\n    f()\ntry:\n    f()\nexcept RecursionError as e:\n    print('deep')",
     "hook": "import sys\nsys.excepthook = lambda *a: print('mine:', a[0].__name__, a[1])\n1 / 0",
     "atexit": "import atexit; atexit.register(print, 'bye'); raise ValueError('x')",
@@ -357,10 +356,10 @@ def test_disabling_beats_a_broken_config(tmp_path: Path) -> None:
 
 
 def test_what_a_script_sets_before_it_imports_torch_counts(tmp_path: Path) -> None:
-    text = "import os\nos.environ['OMP_NUM_THREADS'] = '3'\nimport torch\n"
+    text = "import os\nos.environ['OMP_NUM_THREADS'] = '2'\nimport torch\n"
     write(tmp_path, "script.py", text + "print(torch.get_num_threads())\n")
     done = run(*MODULE, "run", "--run-dir", "run", "script.py", cwd=tmp_path)
-    assert done.stdout == b"3\n"
+    assert done.stdout == b"2\n"
 
 
 def test_a_broken_pipe_is_the_scripts_own(tmp_path: Path) -> None:

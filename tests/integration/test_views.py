@@ -11,11 +11,23 @@ from torch import Tensor, nn
 
 from opscope.events import Output
 
+STEPS = range(3)
+"""The first call of a node, in setup or not, takes other ways than the ones after it."""
+
 
 def source_name(seen, slot: int = 0) -> str:
     source = seen.sources[slot]
     assert isinstance(source, Output), source
     return f"{source.node.name.rpartition('/')[2]}:{source.slot}"
+
+
+def repeated(record, body: Callable[[], object]):
+    """Three steps of something without a model."""
+    with record() as seen:
+        for _ in STEPS:
+            body()
+            seen.capture.mark_step()
+    return seen
 
 
 class Views(nn.Module):
@@ -29,89 +41,126 @@ class Views(nn.Module):
         return (left.exp() * 2).sum() + right[1:].expand(4, 2).sum()
 
 
-def test_values_and_edges_follow_a_chain_of_views(record) -> None:
-    model = Views()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def train(record, model: nn.Module):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     with record() as seen:
-        model().backward()
-        optimizer.step()
-    assert source_name(seen.one("transpose", phase="forward")) == "view-op0:0"
-    split = seen.of_type("split_with_sizes", phase="forward")[0]
-    assert source_name(split) == "transpose-op0:0"
-    assert torch.equal(split.outputs[0], torch.tensor([[0.0, 3.0]]))
-    assert torch.equal(split.outputs[1], torch.tensor([[1.0, 4.0], [2.0, 5.0]]))
-    assert source_name(seen.one("exp", phase="forward")) == "split_with_sizes-op0:0"
-    assert source_name(seen.of_type("slice", phase="forward")[0]) == "split_with_sizes-op0:1"
-    expand = seen.of_type("expand", phase="forward")[0]
-    assert torch.equal(expand.outputs[0], torch.tensor([[2.0, 5.0]] * 4))
+        for _ in STEPS:
+            model().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return seen
+
+
+def test_values_and_edges_follow_a_chain_of_views(record) -> None:
+    seen = train(record, Views())
+    for step in STEPS:
+        assert source_name(seen.one("transpose", step, "forward")) == "view-op0:0"
+        split = seen.one("split_with_sizes", step, "forward")
+        assert source_name(split) == "transpose-op0:0"
+        assert torch.equal(split.outputs[0], torch.tensor([[0.0, 3.0]]))
+        assert torch.equal(split.outputs[1], torch.tensor([[1.0, 4.0], [2.0, 5.0]]))
+        assert source_name(seen.one("exp", step)) == "split_with_sizes-op0:0"
+        assert source_name(seen.one("slice", step, "forward")) == "split_with_sizes-op0:1"
+        expand = seen.one("expand", step, "forward")
+        assert torch.equal(expand.outputs[0], torch.tensor([[2.0, 5.0]] * 4))
 
 
 def test_gradients_flow_back_through_a_chain_of_views(record) -> None:
-    model = Views()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with record() as seen:
-        model().backward()
-        optimizer.step()
+    seen = train(record, Views())
     e3 = torch.tensor(3.0).exp().item()
     expected = torch.tensor([2.0, 0.0, 4.0, 2 * e3, 0.0, 4.0])
-    torch.testing.assert_close(seen.gradient("weight"), expected)
-    views = [c.node for c in seen.calls if c.node.op_type == "view" and c.step == 0]
-    assert {v.scope.removeprefix("Gradients/") for v in views} == {"Default/network-Views"}
+    for step in STEPS:
+        torch.testing.assert_close(seen.gradient("weight", step), expected)
+        views = [c.node.scope for c in seen.of_type("view", step)]
+        assert {v.removeprefix("Gradients/") for v in views} == {"Default/network-Views"}
 
 
 def test_a_write_through_a_view_is_the_source_of_the_base(record) -> None:
-    with record() as seen:
+    def body() -> None:
         base = torch.zeros(2, 2).add(1)
         base.view(4)[1].mul_(5)
         base.neg()
-    neg = seen.one("neg")
-    assert source_name(neg) == "mul_-op0:0"
-    assert torch.equal(neg.inputs[0], torch.tensor([[1.0, 5.0], [1.0, 1.0]]))
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        neg = seen.one("neg", step)
+        assert source_name(neg) == "mul_-op0:0"
+        assert torch.equal(neg.inputs[0], torch.tensor([[1.0, 5.0], [1.0, 1.0]]))
 
 
 def test_a_write_to_the_base_is_the_source_of_an_older_view(record) -> None:
-    with record() as seen:
+    def body() -> None:
         base = torch.zeros(4).add(1)
         view = base.view(2, 2)
         base.mul_(3)
         view.neg()
         view.abs()
-    assert source_name(seen.one("neg")) == source_name(seen.one("abs")) == "mul_-op0:0"
-    assert torch.equal(seen.one("neg").outputs[0], torch.full((2, 2), -3.0))
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        neg, magnitude = seen.one("neg", step), seen.one("abs", step)
+        assert source_name(neg) == source_name(magnitude) == "mul_-op0:0"
+        assert torch.equal(neg.outputs[0], torch.full((2, 2), -3.0))
 
 
 def test_a_view_taken_after_a_write_is_its_own_source(record) -> None:
-    with record() as seen:
+    def body() -> None:
         base = torch.zeros(4).add(1)
         base.view(2, 2).mul_(3)
         base.view(4, 1).neg()
-    assert source_name(seen.of_type("view")[1]) == "mul_-op0:0"
-    assert source_name(seen.one("neg")) == "view-op1:0"
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        assert source_name(seen.of_type("view", step)[1]) == "mul_-op0:0"
+        assert source_name(seen.one("neg", step)) == "view-op1:0"
 
 
 def test_detach_shares_memory_and_clone_does_not(record) -> None:
-    with record() as seen:
+    def body() -> None:
         base = torch.zeros(2).add(1)
         shared, own = base.detach(), base.clone()
         base.mul_(3)
         shared.neg()
         own.abs()
-    assert source_name(seen.one("neg")) == "mul_-op0:0"
-    assert source_name(seen.one("abs")) == "clone-op0:0"
-    assert torch.equal(seen.one("abs").inputs[0], torch.ones(2))
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        assert source_name(seen.one("neg", step)) == "mul_-op0:0"
+        assert source_name(seen.one("abs", step)) == "clone-op0:0"
+        assert torch.equal(seen.one("abs", step).inputs[0], torch.ones(2))
+
+
+def test_a_write_to_one_part_of_a_split_is_seen_through_the_whole(record) -> None:
+    def body() -> None:
+        base = torch.zeros(4).add(1)
+        left, right = base.chunk(2)
+        right.mul_(3)
+        left.abs()
+        base.neg()
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        assert seen.one("mul_", step).sources[0].slot == 1
+        assert source_name(seen.one("neg", step)) == "mul_-op0:0"
+        assert torch.equal(seen.one("abs", step).outputs[0], torch.ones(2))
+        assert torch.equal(seen.one("neg", step).inputs[0], torch.tensor([1.0, 1.0, 3.0, 3.0]))
 
 
 def test_reshape_is_a_view_or_a_copy_as_it_has_to_be(record) -> None:
-    with record() as seen:
+    def body() -> None:
         base = torch.arange(6.0).view(2, 3)
         flat, copied = base.reshape(6), base.t().reshape(6)
         base.mul_(2)
         flat.neg()
         copied.abs()
-    assert source_name(seen.one("neg")) == "mul_-op0:0"
-    assert torch.equal(seen.one("neg").inputs[0], torch.arange(6.0) * 2)
-    assert torch.equal(seen.one("abs").inputs[0], torch.tensor([0.0, 3.0, 1.0, 4.0, 2.0, 5.0]))
-    assert "mul_" not in source_name(seen.one("abs"))
+
+    seen = repeated(record, body)
+    for step in STEPS:
+        neg, magnitude = seen.one("neg", step), seen.one("abs", step)
+        assert source_name(neg) == "mul_-op0:0"
+        assert torch.equal(neg.inputs[0], torch.arange(6.0) * 2)
+        assert magnitude.inputs[0].tolist() == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+        assert "mul_" not in source_name(magnitude)
 
 
 def test_a_write_to_a_row_of_a_parameter_is_seen_by_its_next_use(record) -> None:
@@ -119,14 +168,16 @@ def test_a_write_to_a_row_of_a_parameter_is_seen_by_its_next_use(record) -> None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     batch = torch.ones(1, 2)
     with record() as seen:
-        with torch.no_grad():
-            model(batch)
-            model.weight[0].zero_()
-        model(batch).sum().backward()
-        optimizer.step()
-    second = seen.of_type("t", phase="forward")[1]
-    assert source_name(second) == "zero_-op0:0"
-    assert torch.equal(second.inputs[0][0], torch.zeros(2))
+        for _ in STEPS:
+            with torch.no_grad():
+                model(batch)
+                model.weight[0].zero_()
+            model(batch).sum().backward()
+            optimizer.step()
+    for step in STEPS:
+        second = seen.of_type("t", step, "forward")[1]
+        assert source_name(second) == "zero_-op0:0"
+        assert torch.equal(second.inputs[0][0], torch.zeros(2))
 
 
 MAKERS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -143,10 +194,11 @@ MAKERS: dict[str, Callable[[Tensor], Tensor]] = {
 def test_a_new_tensor_never_inherits_the_source_of_a_dead_one(record, maker) -> None:
     weight = nn.Parameter(torch.ones(3))
     with record() as seen:
-        for _ in range(5):
-            dead = weight * 3
-            del dead  # its address is free for what is made next
-            MAKERS[maker](weight).neg()
+        dead = [weight * 3 for _ in range(50)]
+        del dead  # their addresses are free for what is made next
+        made = [MAKERS[maker](weight) for _ in range(50)]
+        for tensor in made:
+            tensor.neg()
     for call in seen.of_type("neg"):
         source = call.sources[0]
         if isinstance(source, Output):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -98,6 +100,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._first_use: dict[str, Node] = {}
+        self._sites: dict[tuple[object, ...], Site] = {}
+        self._lock = threading.RLock()
         self._late: dict[int, list[tuple[Plan, Call, Value]]] = {}
 
     def __torch_dispatch__(
@@ -118,6 +122,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             return run(*args, **kwargs) if kwargs else run(*args)
         try:
             state = self._local.state
+            if not state.admitted:
+                self.threads.admit(state)
             # Autograd numbers its nodes before the operator reaches us.
             number = _next_number()
             if state.phase == SETUP and number != state.last_number:
@@ -139,16 +145,21 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self._add_nested(operator, args, kwargs, tensors, sources)
             # The call site.
             frame = _getframe().f_back if state.autograd else _getframe(1)
-            subject: Node | Outside | str | None = None
+            subject: Node | Outside | str | tuple[str, ...] | None = None
             if frame is None or frame.f_code is _ENGINE:
                 phase = BACKWARD
                 current = _current_autograd_node()
-                if current is not None:
-                    index = current._sequence_nr() - state.number_base
-                    if 0 <= index < len(state.node_of_number) and not state.autograd:
-                        subject = state.node_of_number[index]
+                home = state.home
+                if current is None:
+                    pass
+                elif home is not None and (home is state or not state.node_of_number):
+                    index = current._sequence_nr() - home.number_base
+                    if 0 <= index < len(home.node_of_number):
+                        subject = home.node_of_number[index]
                     else:
                         subject = self._origin(state, current)
+                else:
+                    subject = self._origin(state, current)
                 key: tuple[object, ...] = (operator, subject)
                 user = None
             else:
@@ -159,8 +170,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                         subject = self._origin(state, _current_autograd_node())
                 user = frame
                 if phase == OPTIMIZER:
-                    if sources and not operator.nested:
-                        subject = sources[0].subject or _subject_of(sources)
+                    if sources:
+                        subject = sources[0].subject
+                        if operator.nested or not subject:
+                            subject = self._subject_of(state, tensors, sources)
                     key = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
                 else:
                     try:
@@ -182,26 +195,37 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                         caller.f_lasti if caller is not None else 0,
                         subject,
                     )
-            site = state.sites.get(key)
-            if site is None:
-                node = self._new_node(operator, state, phase, subject, frame, sources, args, kwargs)
-                site = state.sites[key] = Site(frame, user, node)
-                site.step = self.step
-                site.calls = 1
-            elif site.step != self.step:
-                site.step = self.step
-                site.calls = 1
-                node = site.first
-            else:
-                position = site.calls
-                site.calls = position + 1
-                if site.more is not None and position <= len(site.more):
-                    node = site.more[position - 1]
-                else:
+            if many := self.threads.many:
+                self._lock.acquire()
+            try:
+                site = self._sites.get(key)
+                if site is None:
                     node = self._new_node(
                         operator, state, phase, subject, frame, sources, args, kwargs
                     )
-                    site.add(node)
+                    site = self._sites[key] = Site(frame, user, node)
+                    site.step = self.step
+                    site.calls = 1
+                elif site.step != self.step:
+                    site.step = self.step
+                    site.calls = 1
+                    node = site.first
+                else:
+                    position = site.calls
+                    site.calls = position + 1
+                    if site.more is not None and position <= len(site.more):
+                        node = site.more[position - 1]
+                    else:
+                        node = self._new_node(
+                            operator, state, phase, subject, frame, sources, args, kwargs
+                        )
+                        site.add(node)
+                order = self.order
+                index = len(order)
+                order.append(node)
+            finally:
+                if many:
+                    self._lock.release()
             made = number - state.last_number
             if made == 1 and not state.pending_view:
                 state.node_of_number.append(node)
@@ -212,7 +236,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 operator.writes and _grad_enabled() and bool(tensors) and tensors[0]._is_view()
             )
             state.previous = node
-            self.order.append(node)
             if sources != node.sources:
                 node.sources = sources
             if self._late and not operator.asynchronous:
@@ -220,9 +243,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             plan = node.plan
             if plan is None or plan.revision != self.pipeline.revision:
                 plan = self.pipeline.plan_for(node)
-            call = self._begin_call(plan, node, tensors) if plan.flags else None
+            call = self._begin_call(plan, node, index, tensors) if plan.flags else None
         except Exception as error:  # noqa: BLE001 - watching must never end training
-            _failed(error)
+            report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)
         try:
             result = run(*args, **kwargs) if kwargs else run(*args)
@@ -230,6 +253,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             node.raised = True
             raise
         try:
+            if node.raised:
+                node.raised = False
             outputs = node.outputs
             kind = operator.kind
             if kind == NEW and outputs:
@@ -258,7 +283,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if call is not None:
                 self._end_call(plan, call, operator, result, args, kwargs)
         except Exception as error:  # noqa: BLE001 - watching must never end training
-            _failed(error)
+            report_failure(error)
         return result
 
     # ------------------------------------------------------------------ sources
@@ -327,6 +352,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         kwargs: dict[str, Any] | None,
     ) -> Any:
         """Leave tensor subclasses to themselves; plain types here are autograd saving a tensor."""
+        if FakeTensor in types:  # its own mode is at work and wants the operator done
+            return func(*args, **kwargs) if kwargs else func(*args)
         if any(cls.__torch_dispatch__ is not _PLAIN for cls in types):
             return NotImplemented
         result = func(*args, **kwargs) if kwargs else func(*args)
@@ -357,6 +384,19 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             found = self.names.parameter(variable)
         return found or UNKNOWN
 
+    def _subject_of(
+        self, state: ThreadState, tensors: list[Tensor], sources: list[Source]
+    ) -> str | tuple[str, ...] | None:
+        """The parameter an optimizer's operator is about, or all of them in their order."""
+        subjects = tuple(source.subject for source in sources if source.subject)
+        if state.stepping is not None and not subjects:
+            self.names.add_optimizer(state.stepping)  # it may have made its state just now
+            known = (self.names.by_id.get(id(tensor)) for tensor in tensors)
+            subjects = tuple(entry.subject for entry in known if entry is not None)
+        if len(set(subjects)) > 1:
+            return subjects
+        return subjects[0] if subjects else None
+
     def _settle_phase(self, state: ThreadState) -> int:
         """The phase where it depends on more than the place: in backward, or around eval."""
         if state.phase == OPTIMIZER:
@@ -375,7 +415,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         operator: Operator,
         state: ThreadState,
         phase: int,
-        subject: Node | Outside | str | None,
+        subject: Node | Outside | str | tuple[str, ...] | None,
         frame: FrameType | None,
         sources: list[Source],
         args: tuple[Any, ...],
@@ -391,9 +431,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         elif phase == BACKWARD:
             if isinstance(subject, Outside):
                 forward = self._first_use.get(subject.name)
-                gradient_of = subject.name
                 if engine and op_type in _ACCUMULATING:
-                    op_type = "AccumulateGrad"
+                    op_type, gradient_of = "AccumulateGrad", subject.name
             if engine and forward is not None:
                 stack = forward.stack
             if not engine and is_recompute(stack):
@@ -403,7 +442,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 module_class = forward.module_class
             else:
                 scope = _GRADIENTS + scope
-        parameter = gradient_of or (subject if isinstance(subject, str) else "")
+        parameter = subject if isinstance(subject, str) else ""
+        if isinstance(subject, Outside):
+            parameter = subject.name
         graph = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH}.get(phase, TRAINING_GRAPH)
         count = self._op_counts.setdefault((graph, scope, op_type), itertools.count())
         node = Node(
@@ -428,16 +469,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return node
 
     def _note_first_uses(self, node: Node, sources: list[Source]) -> None:
-        """Remember the node that reads a parameter first and differentiably: its gradient's home."""
+        """Remember the first node that reads a parameter differentiably: its gradient's home."""
         if node.graph == TRAINING_GRAPH and _grad_enabled():
             for source in sources:
                 if isinstance(source, Outside) and source.kind == "parameter":
                     self._first_use.setdefault(source.name, node)
-
-    def has_read(self, parameter: Tensor) -> bool:
-        """Whether an operator of training has read this parameter."""
-        known = self.names.by_id.get(id(parameter))
-        return known is not None and known.name in self._first_use
 
     def end_setup(self) -> None:
         """The first differentiable operator or module call: training starts here."""
@@ -465,7 +501,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """Outputs in all generality: none, many, views, and inputs that were written to."""
         produced = operator.produced(result, args, kwargs)
         if len(node.outputs) < len(produced):
-            self._add_outputs(node, produced, tensors)
+            self._add_outputs(operator, node, produced, tensors)
         rewritten = {id(tensor) for tensor in operator.written(args, kwargs)}
         for output, tensor in zip(node.outputs, produced, strict=False):
             if tensor is None:
@@ -484,9 +520,13 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         else:
             self._known[id(tensor)] = output
 
-    def _add_outputs(self, node: Node, produced: list[Tensor], tensors: list[Tensor]) -> None:
+    def _add_outputs(
+        self, operator: Operator, node: Node, produced: list[Tensor], tensors: list[Tensor]
+    ) -> None:
         """Give each output its slot and, where it is a parameter or a gradient, that name."""
         source_of = {id(t): s for t, s in zip(tensors, node.sources, strict=False)}
+        viewed = node.sources[0] if operator.view and node.sources else None
+        unwritten = operator.uninitialised or (isinstance(viewed, Output) and viewed.uninitialised)
         for slot in range(len(node.outputs), len(produced)):
             source = source_of.get(id(produced[slot]))
             label = node.gradient_of
@@ -494,20 +534,22 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 label = label or source.parameter
             elif isinstance(source, Outside) and source.kind == "parameter":
                 label = label or source.name
-            node.outputs.append(Output(node, slot, label, label or node.parameter))
+            node.outputs.append(Output(node, slot, label, label or node.parameter, unwritten))
 
-    def _begin_call(self, plan: Plan, node: Node, tensors: list[Tensor]) -> Call:
+    def _begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
+        sources = node.sources
         stream = 0
         if tensors and tensors[0].is_cuda:
             stream = torch.cuda.current_stream(tensors[0].device).stream_id
-        call = Call(node, self.step, len(self.order) - 1, stream, time.time_ns() // 1000)
+        call = Call(node, self.step, index, stream, time.time_ns() // 1000)
         values = [
             Value(slot, tensor, source)
-            for slot, (tensor, source) in enumerate(zip(tensors, node.sources, strict=True))
+            for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
+            if not (isinstance(source, Output) and source.uninitialised)
         ]
         if self._late:  # a collective may still be writing to them
             values = [value for value in values if _memory_of(value.tensor) not in self._late]
-        with _quiet():
+        with _quiet(), self._lock:
             self.pipeline.inputs(plan, call, values)
         return call
 
@@ -520,15 +562,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
     ) -> None:
-        if operator.uninitialised:
-            return
-        produced = operator.produced(result, args, kwargs)
-        values = [Value(slot, t, None) for slot, t in enumerate(produced) if t is not None]
+        values = [
+            Value(slot, tensor, None)
+            for slot, tensor in enumerate(operator.produced(result, args, kwargs))
+            if tensor is not None and not call.node.outputs[slot].uninitialised
+        ]
         if operator.asynchronous:
             for value in values:
                 self._late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
-        with _quiet():
+        with _quiet(), self._lock:
             self.pipeline.outputs(plan, call, values)
 
     def _deliver_late(self, tensors: list[Tensor]) -> None:
@@ -573,11 +616,6 @@ def _memory_of(tensor: Tensor) -> int:
         return -id(tensor)
 
 
-def _subject_of(sources: list[Source]) -> str | None:
-    """The parameter an optimizer's operator is about, told by its inputs."""
-    return next((source.subject for source in sources if source.subject), None)
-
-
 class _quiet:  # noqa: N801 - used like a function
     """Tensor code inside reaches no dispatch or function mode, neither ours nor the user's."""
 
@@ -592,7 +630,8 @@ class _quiet:  # noqa: N801 - used like a function
         del self._dispatch
 
 
-def _failed(error: Exception) -> None:
+def report_failure(error: Exception) -> None:
+    """Say once that something inside opscope went wrong, and where."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     say_once(
         f"internal error while watching an operator: {type(error).__name__}: {error} "

@@ -78,6 +78,7 @@ class Operator:
             (index, a.name)
             for index, a in enumerate(arguments)
             if (a.alias_info is not None and a.alias_info.is_write)
+            or (namespace == "c10d" and a.name.startswith("output"))
             or a.name in _UNDECLARED_MUTATIONS.get(full, ())
         )
         returns: Any = () if schema is None else schema.returns
@@ -86,11 +87,17 @@ class Operator:
         )
         self.writes = bool(self.mutated)
         tensors = any("Tensor" in str(r.type) for r in returns)
-        single = len(returns) == 1 and str(returns[0].type) == "Tensor" and not (self.asynchronous or self.waits)
+        single = (
+            len(returns) == 1
+            and str(returns[0].type) == "Tensor"
+            and not (self.asynchronous or self.waits)
+        )
         self.kind = GENERAL if tensors or self.writes else NOTHING
         if single and not self.writes:
             self.kind = VIEW if self.view else NEW
-        elif tensors and not (single or self.writes or self.view or self.asynchronous or self.waits):
+        elif tensors and not (
+            single or self.writes or self.view or self.asynchronous or self.waits
+        ):
             plain = all(str(r.type) == "Tensor" for r in returns)
             self.kind = SEVERAL if plain else GENERAL
         elif single and len(self.mutated) == 1 and self.mutated[0][0] == 0 and not self.view:

@@ -67,9 +67,7 @@ class Names:
             self._state_count[id(optimizer)] = size
             self._add_state(optimizer)
 
-    def add_parameters(
-        self, optimizer: torch.optim.Optimizer, of_modules: bool = True
-    ) -> None:
+    def add_parameters(self, optimizer: torch.optim.Optimizer, of_modules: bool = True) -> None:
         """Name the parameters of an optimizer, without those a module may yet name."""
         for group in optimizer.param_groups:
             for parameter in group["params"]:

@@ -52,6 +52,8 @@ class Scope:
         parent = self.module()
         if parent is None:
             return [("network", cls)]
+        if not isinstance(parent, nn.Module):
+            return [("unnamed", cls)]
         if parent is module:
             return [("self", cls)]
         for path, descendant in parent.named_modules():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,15 +16,12 @@ _PATIENCE = 32
 class StepClock:
     """Decides where steps end; knows optimizers only by identity."""
 
-    def __init__(
-        self, end_step: Callable[[bool], None], is_used: Callable[[Any], bool] = lambda o: True
-    ) -> None:
+    def __init__(self, end_step: Callable[[bool], None]) -> None:
         self._end_step = end_step
-        self._is_used = is_used
-        self._doubtful: weakref.WeakSet[Any] = weakref.WeakSet()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
+        self._collected = False
         self._manual = False
 
     @property
@@ -43,11 +41,7 @@ class StepClock:
     def add(self, optimizer: Any) -> None:
         """A new optimizer to wait for."""
         self._optimizers.add(optimizer)
-
-    def add_found(self, optimizer: Any) -> None:
-        """An optimizer from before: waited for only if its parameters are used at all."""
-        self._optimizers.add(optimizer)
-        self._doubtful.add(optimizer)
+        self._collected = False
 
     def mark(self) -> None:
         """The script says itself where a step ends, from now on."""
@@ -84,13 +78,16 @@ class StepClock:
             self._end(skipped=False)
 
     def _end_if_all(self, skipped: bool) -> None:
-        if not self._manual and not any(self._awaited(o) for o in self._optimizers):
+        if self._manual:
+            return
+        if not self._have_all_stepped() and not self._collected:
+            self._collected = True  # what is waited for may be garbage by now
+            gc.collect()
+        if self._have_all_stepped():
             self._end(skipped)
 
-    def _awaited(self, optimizer: Any) -> bool:
-        if id(optimizer) in self._stepped:
-            return False
-        return optimizer not in self._doubtful or self._is_used(optimizer)
+    def _have_all_stepped(self) -> bool:
+        return all(id(optimizer) in self._stepped for optimizer in self._optimizers)
 
     def _end(self, skipped: bool) -> None:
         self._stepped.clear()

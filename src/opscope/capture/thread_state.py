@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import FrameType
 
@@ -52,37 +53,51 @@ class Site:
         self.more.append(node)
 
 
+def _started_by_python() -> bool:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name in ("<module>", "_bootstrap"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class ThreadState:
-    """The state of one thread. Threads that follow each other share an ordinal and its sites."""
+    """The state of one thread."""
 
     __slots__ = (
-        "__weakref__",
+        "admitted",
         "autograd",
         "backward_base",
         "backward_depth",
         "depth",
+        "home",
+        "ident",
         "last_number",
         "node_of_number",
         "number_base",
-        "ordinal",
         "pending_view",
         "phase",
         "previous",
         "pushed",
         "reserved",
         "scope",
-        "sites",
+        "stepping",
     )
 
-    def __init__(self, ordinal: int, root: Scope, sites: dict[tuple[object, ...], Site]) -> None:
-        self.ordinal = ordinal
-        self.sites = sites
+    def __init__(self, root: Scope) -> None:
+        self.ident = threading.get_ident()
+        self.admitted = False
+        """Whether it has run an operator."""
+        self.home: ThreadState | None = None
+        """The one thread whose autograd numbers it meets in backward, if there is only one."""
         self.scope = root
         self.phase = SETUP
         self.depth = 0
         self.pushed = False
+        self.stepping: torch.optim.Optimizer | None = None
         # A thread that Python did not start belongs to the autograd engine.
-        self.autograd = threading.get_ident() not in threading._active  # type: ignore[attr-defined]
+        self.autograd = not _started_by_python()
         self.backward_depth = 1 if self.autograd else 0
         self.backward_base = root
         self.pending_view = False

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
-import weakref
 from typing import Any
 
 from torch.utils._python_dispatch import (
@@ -15,7 +13,7 @@ from torch.utils._python_dispatch import (
 )
 
 from opscope.capture.scopes import ROOT, Scope
-from opscope.capture.thread_state import FORWARD, SETUP, Site, ThreadState
+from opscope.capture.thread_state import FORWARD, SETUP, ThreadState
 from opscope.events import Node
 
 
@@ -27,34 +25,38 @@ class _Local(threading.local):
 
 
 class Threads:
-    """The states of all threads. A thread that ended leaves its ordinal to the next one."""
+    """The states of all threads. Those of threads that ended are kept until the step ends."""
 
     def __init__(self) -> None:
         self.root = Scope(ROOT, None, "")
+        self.many = False
+        """Whether operators may run in several threads at once."""
         self._lock = threading.Lock()
-        self._free: list[int] = []
-        self._sites: list[dict[tuple[object, ...], Site]] = []
-        self._states: weakref.WeakSet[ThreadState] = weakref.WeakSet()
+        self._states: list[ThreadState] = []
         self._in_setup = True
         self.local = _Local(self)
 
     def new_state(self) -> ThreadState:
         """A state for the calling thread."""
+        state = ThreadState(self.root)
+        state.phase = SETUP if self._in_setup else FORWARD
         with self._lock:
-            if self._free:
-                ordinal = heapq.heappop(self._free)
-            else:
-                ordinal = len(self._sites)
-                self._sites.append({})
-            state = ThreadState(ordinal, self.root, self._sites[ordinal])
-            state.phase = SETUP if self._in_setup else FORWARD
-            self._states.add(state)
-        weakref.finalize(state, self._release, ordinal)
+            self._states.append(state)
         return state
 
-    def _release(self, ordinal: int) -> None:
+    def admit(self, state: ThreadState) -> None:
+        """A thread runs its first operator."""
         with self._lock:
-            heapq.heappush(self._free, ordinal)
+            state.admitted = True
+            self._settle()
+
+    def _settle(self) -> None:
+        """Find out whether one thread runs forward, and one at most runs backward for it."""
+        active = [state for state in self._states if state.admitted]
+        python = [state for state in active if not state.autograd]
+        self.many = len(python) > 1 or len(active) - len(python) > 1
+        for state in active:
+            state.home = None if self.many or not python else python[0]
 
     def leave_setup(self) -> None:
         """Training starts: every thread that was setting up is in forward now."""
@@ -66,16 +68,12 @@ class Threads:
     def node_for(self, number: int, autograd_node: Any, state: ThreadState) -> Node | None:
         """The forward node behind an autograd node.
 
-        Numbers count per thread, so the same number may exist in several; the thread that runs
-        backward is right unless it is one of autograd's own, and the names decide the rest.
+        Numbers count per thread, so several threads may have made the same one: then the names
+        decide, and among equals the thread that runs backward, unless it is autograd's own.
         """
-        own = state.node_for(number)
-        if own is not None and not state.autograd:
-            return own
-        candidates = [own] if own is not None else []
-        others = sorted(self._states, key=lambda s: s.ordinal)
-        found = (other.node_for(number) for other in others if other is not state)
-        candidates += [node for node in found if node is not None]
+        states = sorted(self._states, key=lambda other: other is not state or other.autograd)
+        found = (other.node_for(number) for other in states)
+        candidates = [node for node in found if node is not None]
         if len(candidates) > 1:
             name = autograd_node.name().partition("Backward")[0].lower()
             for node in candidates:
@@ -83,9 +81,15 @@ class Threads:
                     return node
         return candidates[0] if candidates else None
 
-    def forget_old_numbers(self) -> None:
-        """Let go of autograd numbers from long ago."""
-        for state in list(self._states):
+    def end_step(self) -> None:
+        """Let go of threads that ended and of autograd numbers from long ago."""
+        with self._lock:
+            living = threading._active  # type: ignore[attr-defined]
+            kept = [s for s in self._states if s.autograd or s.ident in living]
+            if len(kept) < len(self._states):
+                self._states = kept
+                self._settle()
+        for state in kept:
             state.forget_old_numbers()
 
 

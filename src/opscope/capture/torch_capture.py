@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from opscope.capture.eager import EagerMode
+from opscope.capture.eager import EagerMode, report_failure
 from opscope.capture.parameters import Names
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
@@ -28,12 +30,21 @@ from opscope.capture.threads import Threads, push, remove
 from opscope.events import Loss, Node, Output, Outside, StepRecord
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline
+from opscope.stats.torch_values import unsupported_reason
 
 _UNSEEN_MAKERS = (
+    (torch, "frombuffer"),
+    (nn.Parameter, "__new__"),
     (torch, "from_dlpack"),
     (torch.utils.dlpack, "from_dlpack"),
     (torch._utils, "_rebuild_tensor"),
 )
+_STEP = next(
+    constant
+    for constant in Optimizer.profile_hook_step.__code__.co_consts
+    if isinstance(constant, CodeType)
+)
+"""The code around every optimizer's `step`, which calls the hooks."""
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 
@@ -51,7 +62,7 @@ class TorchCapture:
         self._names = Names()
         self._mode = EagerMode(pipeline, self._threads, self._names)
         self._mode.on_setup_end = self._begin_training
-        self._clock = StepClock(self._end_step, self._is_used)
+        self._clock = StepClock(self._end_step)
         self._patches = Patches()
         self._hooks: list[Any] = []
         self._losses: list[tuple[Tensor | float, Node | None]] = []
@@ -68,7 +79,7 @@ class TorchCapture:
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
-        _find_optimizers(self._clock.add_found)
+        _find_optimizers(self._clock.add)
         self._install()
         self._begin_step(0)
 
@@ -133,12 +144,6 @@ class TorchCapture:
             self._deliver_step(skipped, complete=True)
         self._begin_step(self._mode.step + 1)
 
-    def _is_used(self, optimizer: Optimizer) -> bool:
-        """Whether any parameter of an optimizer has been read, as far as that was watched."""
-        if not self._mode.recording:
-            return True
-        return any(self._mode.has_read(p) for g in optimizer.param_groups for p in g["params"])
-
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
         orders = self._mode.finish_step()
         losses = [Loss(_number(value), node) for value, node in self._losses]
@@ -148,7 +153,7 @@ class TorchCapture:
         record = StepRecord(self._mode.step, orders, losses, seconds, skipped, complete)
         with _plain_torch():
             self._pipeline.end_step(record)
-        self._threads.forget_old_numbers()
+        self._threads.end_step()
 
     def _set_recording(self, wanted: bool) -> None:
         self._mode.recording = wanted
@@ -182,13 +187,17 @@ class TorchCapture:
             self._backward(torch.autograd._engine_run_backward),
         )
         self._patches.set(Optimizer, "__init__", self._optimizer_init(Optimizer.__init__))
-        self._patches.set(threading.Thread, "run", self._thread_run(threading.Thread.run))
+        thread: Any = threading.Thread
+        self._patches.set(thread, "_set_ident", self._thread_starts(thread._set_ident))
+        self._patches.set(thread, "_delete", self._thread_ends(thread._delete))
         scaler = torch.amp.GradScaler
         self._patches.set(scaler, "scale", self._scale(scaler.scale))
         self._patches.set(scaler, "step", self._scaler_step(scaler.step))
         self._patches.set(scaler, "update", self._scaler_update(scaler.update))
         self._patches.set(torch, "compile", self._compile(torch.compile))
         self._patch_checkpoint()
+        for name in ("trace", "trace_module"):
+            self._patches.set(torch.jit, name, self._unwatched(getattr(torch.jit, name)))
         hooks = torch.autograd.graph.saved_tensors_hooks
         self._patches.set(hooks, "__init__", self._saved_tensors_hooks(hooks.__init__))
         for owner, name in _UNSEEN_MAKERS:
@@ -220,6 +229,9 @@ class TorchCapture:
                 scope = parent.child(module, capture._with_class)
             if state.depth == 0:
                 capture._enter_outermost(state, module, args, kwargs)
+                if parent is not state.scope:
+                    parent = state.scope
+                    scope = parent.child(module, capture._with_class)
             state.scope = scope
             state.depth += 1
             try:
@@ -237,6 +249,9 @@ class TorchCapture:
     ) -> None:
         if state.pushed != self._mode.recording:
             self._follow(state)
+        if state.phase == OPTIMIZER and not _steps_under_way(state.stepping):
+            state.phase, state.scope = FORWARD, self._threads.root  # its step raised
+            state.stepping = None
         if not self._mode.recording or state.backward_depth:
             return
         self._names.add_root(module)
@@ -250,7 +265,7 @@ class TorchCapture:
             self._say_compiled()
 
     def _leave_outermost(self, state: ThreadState) -> None:
-        if not state.backward_depth:
+        if not state.backward_depth and _fake_mode() is None:
             self._clock.outermost_call_ended()
 
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -259,7 +274,10 @@ class TorchCapture:
             if self._mode.recording and not state.backward_depth:
                 self._mode.end_setup()
                 if kwargs.get("accumulate_grad"):  # not for `autograd.grad`
-                    self._note_losses(roots)
+                    try:
+                        self._note_losses(roots)
+                    except Exception as error:  # noqa: BLE001 - watching must never end training
+                        report_failure(error)
             base = state.backward_base
             state.backward_base = state.scope
             state.backward_depth += 1
@@ -275,7 +293,7 @@ class TorchCapture:
 
     def _note_losses(self, roots: Any) -> None:
         for root in roots:
-            if isinstance(root, Tensor) and root.numel() == 1:
+            if isinstance(root, Tensor) and root.numel() == 1 and not unsupported_reason(root):
                 loss = self._unscaled.get(id(root), root)
                 source = self._mode.source_of(loss)
                 node = source.node if isinstance(source, Output) else None
@@ -284,8 +302,11 @@ class TorchCapture:
                 self._losses.append((value, node))
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        if _steps_under_way(optimizer) > 1:
+            return None  # a class that calls its base's step
         state = self._threads.local.state
         state.phase = OPTIMIZER
+        state.stepping = optimizer
         if state.depth == 0:
             state.scope = self._threads.root.optimizer(optimizer, self._with_class)
         if self._mode.recording:
@@ -313,10 +334,13 @@ class TorchCapture:
         return closure
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if _steps_under_way(optimizer) > 1:
+            return
         state = self._threads.local.state
         if state.depth == 0:
             state.scope = self._threads.root
         state.phase = FORWARD
+        state.stepping = None
         if self._mode.recording:
             self._names.add_optimizer(optimizer)
         self._clock.stepped(optimizer)
@@ -411,19 +435,50 @@ class TorchCapture:
 
         return functools.wraps(original)(compile)
 
+    def _unwatched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Tracing does not work under a dispatch mode."""
+
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            state = self._threads.local.state
+            if not state.pushed:
+                return original(*args, **kwargs)
+            state.pushed = False
+            remove(self._mode)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._follow(state)
+
+        return run
+
     def _say_compiled(self) -> None:
         say_once(
             "this program uses torch.compile: operators inside compiled regions are not looked "
             "into yet, only what runs outside them is recorded"
         )
 
-    def _thread_run(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(thread: threading.Thread) -> None:
+    def _thread_starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Called first in a new thread; unlike `run` it leaves no frame in its tracebacks."""
+
+        def _set_ident(thread: threading.Thread) -> None:
+            original(thread)
             if self._running:
                 self._follow(self._threads.local.state)
+
+        return functools.wraps(original)(_set_ident)
+
+    def _thread_ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Called last in a thread: a mode left on it would be freed when it is too late."""
+
+        def _delete(thread: threading.Thread) -> None:
+            state = self._threads.local.state
+            if state.pushed:
+                state.pushed = False
+                remove(self._mode)
             original(thread)
 
-        return functools.wraps(original)(run)
+        return functools.wraps(original)(_delete)
 
     def _maker(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function that makes a tensor without an operator."""
@@ -445,6 +500,21 @@ class TorchCapture:
             return batch
 
         return functools.wraps(original)(__next__)
+
+
+def _steps_under_way(optimizer: Optimizer | None) -> int:
+    """How many calls of this optimizer's `step` are on the stack."""
+    count, frame = 0, sys._getframe()
+    while (back := frame.f_back) is not None:
+        frame = back
+        if frame.f_code is _STEP and frame.f_locals.get("self") is optimizer:
+            count += 1
+    return count
+
+
+def _fake_mode() -> Any:
+    """The mode that makes tensors without memory, if it is on: what runs then is no training."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
 class _plain_torch:  # noqa: N801 - used like a function

@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"opscope: {line}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
+        if args.verb == "run":
+            raise
         # `opscope query … | head`: the reader has left, which is fine.
         sys.stderr.close()
         return 0

@@ -62,23 +62,26 @@ class Arena:
         return rounded(nbytes) <= self.limit
 
     def find(self, key: Hashable) -> Slot | None:
-        """The piece that was given out under this key, if it still holds its value."""
+        """The piece that is kept under this key, if it still holds its value."""
         return self._kept.get(key)
 
-    def allocate(self, nbytes: int, key: Hashable = None) -> Slot:
+    def allocate(self, nbytes: int) -> Slot:
         """A piece of at least this size, which fits; waits for jobs when there is none."""
         size = rounded(nbytes)
         while (start := self._piece(size)) is None:
             self._wait()
         slot = Slot(start, size)
         self._given.append(slot)
+        return slot
+
+    def keep(self, slot: Slot, key: Hashable) -> None:
+        """Let a piece that holds its value be found, unless the key is None."""
         if key is not None:
             slot.key = key
             self._kept[key] = slot
-        return slot
 
     def forget(self) -> None:
-        """Find nothing of what was given out so far."""
+        """Find nothing of what was kept so far."""
         self._kept.clear()
         if self._given and self._is_all_done():
             self._start_over()

@@ -121,7 +121,7 @@ class BackgroundWriter:
     def _hold(self, key: Hashable, tensor: Any, reading: Reading) -> Slot:
         array, raw = reading
         fortran = array.flags.fnc
-        slot = self.arena.allocate(_size(reading), key)
+        slot = self.arena.allocate(_size(reading))
         self._memory.array(array.dtype.str, array.shape, fortran, slot.start)[...] = array
         raw_bytes = 0
         if raw is not None:
@@ -129,6 +129,7 @@ class BackgroundWriter:
             start = slot.start + aligned(array.nbytes)
             self._memory.array("u1", (raw_bytes,), False, start)[...] = raw
         slot.content = self._kind(tensor, array, fortran), raw_bytes
+        self.arena.keep(slot, key)
         return slot
 
     def _submit(self, seen: Sighting, slot: Slot, repeats: bool, measures: bool) -> None:

@@ -7,6 +7,7 @@ import traceback
 
 from opscope.dump.writer import WriterError
 
+_MAX_TEXT = 500
 _HINTS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -26,4 +27,4 @@ def describe(error: BaseException) -> str:
         return "there is not enough memory for a copy of a value"
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" at {where[0].filename}:{where[0].lineno}" if where else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {str(error)[:_MAX_TEXT]}{place}"

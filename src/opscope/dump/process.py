@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from opscope.dump.writer import Outcome, WriterError
 _BOOT = """
 import os, sys
 if os.fork(): os._exit(0)
+import contextlib
 import json
 settings = json.loads(sys.argv[1])
 sys.path[:] = [each for each in sys.path if each] + settings["path"]
@@ -89,7 +91,9 @@ class WriterProcess:
 
     def _listen(self, timeout: float | None) -> bool:
         """Hear what it says; False if it said nothing in this time."""
-        if not select.select([self._replies], [], [], timeout)[0]:
+        listener = select.poll()
+        listener.register(self._replies, select.POLLIN)
+        if not listener.poll(None if timeout is None else timeout * 1000):
             return False
         news = os.read(self._replies, 65536)
         self._heard += news
@@ -98,9 +102,12 @@ class WriterProcess:
 
     def _said(self, key: str) -> Any:
         """What it said under this key, in its last line that has it."""
-        for line in reversed(self._heard.splitlines()):
-            if line.startswith(b"{") and key in (said := json.loads(line)):
-                return said[key]
+        complete = self._heard.rpartition(b"\n")[0]
+        for line in reversed(complete.splitlines()):
+            with contextlib.suppress(ValueError):
+                said = json.loads(line)
+                if isinstance(said, dict) and key in said:
+                    return said[key]
         return None
 
     def _last_words(self) -> str:

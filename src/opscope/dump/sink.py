@@ -179,6 +179,7 @@ class DumpSink(BaseSink):
             self._close()
         finally:
             self._pid = 0
+            self._opened, self._recorder = None, EarlyRecorder()
             if self._lock is not None:
                 self._lock.release()
 

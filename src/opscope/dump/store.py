@@ -70,22 +70,27 @@ class Store:
         """Write what is known of the framework and the device."""
         self._text(f"{METADATA}/config.json", description)
 
-    def save(self, place: Place, subject: Subject, array: Array) -> str:
-        """Write a value's file; returns its path."""
-        directory = self._directory(place)
+    def save(self, place: Place, subject: Subject, array: Array) -> None:
+        """Write a value's file."""
+        self.write(place, self.path(place, subject), array)
+
+    def path(self, place: Place, subject: Subject) -> str:
+        """Where a value's file goes; the directory is there afterwards."""
+        return self._path(self._directory(place), subject)
+
+    def write(self, place: Place, path: str, array: Array) -> None:
+        """Write an array; several threads may do this at once."""
         header, data = npy.buffers(array)
         size = len(header) + array.nbytes
-        path = self._path(directory, subject)
-        directory.temp.place(path, (header, data), size)
+        self._directory(place).temp.place(path, (header, data), size)
         self.manifest.wrote(place.iteration, size)
-        return path
 
-    def repeat(self, place: Place, subject: Subject, array: Array, path: str) -> None:
-        """Give a value that was saved before, in `path`, a second name."""
+    def repeat(self, place: Place, path: str, array: Array, saved: str) -> None:
+        """Give the file of an array that was saved before a second name."""
         try:
-            os.link(path, self._path(self._directory(place), subject))
+            os.link(saved, path)
         except OSError:
-            self.save(place, subject, array)
+            self.write(place, path, array)
             return
         self.manifest.wrote(place.iteration, npy.size(array))
 

@@ -7,6 +7,8 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from opscope.dump.failure import describe
 from opscope.dump.manifest import Manifest
 from opscope.dump.memory import DONE, FAILED, SharedMemory
 from opscope.dump.npy import Array
+from opscope.dump.parallel import LARGE, Writes
 from opscope.dump.statistic import Columns
 from opscope.dump.store import Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
@@ -37,7 +40,7 @@ def main(settings: dict[str, Any]) -> None:
             worker.handle(record)
             if worker.closed:
                 return
-        worker.flush()
+        worker.settle()
     worker.close(_ABANDONED)
 
 
@@ -56,7 +59,9 @@ class Worker:
         self._failure = ""
         self._lost = 0
         self._names: list[str] = []
-        self._paths: dict[int, str] = {}
+        self._job = 0
+        self._writes = Writes()
+        self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
         self._kinds: dict[int, tuple[Kind, str, bool]] = {}
         self._actions: dict[str, Callable[..., None]] = {
@@ -83,21 +88,32 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - told to the training process
             self._fail(describe(error))
         if tag == "value":
-            self._memory.counters[DONE] = rest[0]
+            self._job = rest[0]
+            self._count_done()
 
-    def flush(self) -> None:
-        """Write the rows of a burst."""
+    def settle(self) -> None:
+        """Return when everything that was handed over so far is on disk."""
         try:
+            self._writes.wait(self._tell_done)
             self._store.flush()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - told to the training process
             self._fail(describe(error))
+        self._count_done()
+
+    def _count_done(self) -> None:
+        try:
+            self._tell_done(self._writes.done_until(self._job))
+        except Exception as error:  # noqa: BLE001 - told to the training process
+            self._fail(describe(error))
+
+    def _tell_done(self, job: int) -> None:
+        self._memory.counters[DONE] = job
 
     def close(self, failure: str) -> None:
         """Finish the dump and tell how it went."""
         self.closed = True
+        self.settle()
         failure = self._failure or failure
-        if not self._failure:
-            self._store.flush()
         self._store.close(failure, self._lost)
         os.close(self._lock)
         manifest = self._store.manifest
@@ -125,7 +141,8 @@ class Worker:
         self._kinds[number] = Kind(dtype, shape), array_dtype, fortran
 
     def _finish(self, iteration: int, complete: bool, graphs: list[int]) -> None:
-        self._paths.clear()
+        self.settle()
+        self._saved.clear()
         self._store.finish(iteration, complete, graphs)
 
     def _order(self, graph: int, names: list[str], is_last: bool) -> None:
@@ -136,7 +153,7 @@ class Worker:
 
     def _value(
         self,
-        _: int,
+        job: int,
         graph: int,
         iteration: int,
         label: int,
@@ -156,21 +173,32 @@ class Worker:
         subject = Subject(self._labels[label], Moment(task, stream, time_us, io, slot), kind)
         array = self._memory.array(dtype, kind.shape, fortran, start)
         if self._saves:
-            self._save(place, subject, array, start, repeats)
+            self._save(job, place, self._store.path(place, subject), array, start, repeats)
         if measures:
             raw_start = start + aligned(array.nbytes)
             raw = self._memory.array("u1", (raw_bytes,), False, raw_start) if raw_bytes else None
             self._store.measure(place, subject, array, raw)
 
     def _save(
-        self, place: Place, subject: Subject, array: Array, start: int, repeats: bool
+        self, job: int, place: Place, path: str, array: Array, start: int, repeats: bool
     ) -> None:
-        """Save a value that begins here in the arena; it may have been saved in this step."""
-        path = self._paths.get(start)
-        if repeats and path is not None:
-            self._store.repeat(place, subject, array, path)
+        """Save a value that begins at `start`; if it repeats one, that was saved in this step."""
+        saved = self._saved.get(start) if repeats else None
+        if saved is not None:
+            self._repeat(place, path, array, *saved)
+        elif array.nbytes < LARGE:
+            self._store.write(place, path, array)
+            self._saved[start] = path, None
         else:
-            self._paths[start] = self._store.save(place, subject, array)
+            write = partial(self._store.write, place, path, array)
+            self._saved[start] = path, self._writes.begin(job, write)
+
+    def _repeat(
+        self, place: Place, path: str, array: Array, saved: str, writing: Future[None] | None
+    ) -> None:
+        if writing is not None:
+            writing.result()
+        self._store.repeat(place, path, array, saved)
 
     def _adopt(
         self,

@@ -26,7 +26,8 @@ def new_arena(limit: int) -> tuple[Arena, Jobs]:
 
 
 def take(arena: Arena, jobs: Jobs, size: int, key: object = None) -> Slot:
-    slot = arena.allocate(size, key)
+    slot = arena.allocate(size)
+    arena.keep(slot, key)
     jobs.given += 1
     slot.job = jobs.given
     return slot

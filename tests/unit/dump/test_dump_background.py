@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -13,8 +14,12 @@ import torch
 from made_dump import MadeDump, NewDump, make_node, make_settings
 
 from opscope.dump.arena import Arena
-from opscope.dump.memory import DONE
-from opscope.events import Output
+from opscope.dump.manifest import Manifest
+from opscope.dump.memory import DONE, SharedMemory
+from opscope.dump.statistic import Columns
+from opscope.dump.store import Store
+from opscope.dump.subject import Kind, Label, Moment, Place, Subject
+from opscope.events import Outside, Value
 
 
 def writer_pid(path: Path) -> int:
@@ -48,9 +53,9 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     sizes: list[int] = []
     allocate = Arena.allocate
 
-    def counting(self: Arena, nbytes: int, key: object = None) -> object:
+    def counting(self: Arena, nbytes: int) -> object:
         sizes.append(nbytes)
-        return allocate(self, nbytes, key)
+        return allocate(self, nbytes)
 
     monkeypatch.setattr(Arena, "allocate", counting)
     return sizes
@@ -71,25 +76,69 @@ def test_an_output_that_is_the_next_input_is_copied_once(
         assert dump.load(f"relu.D_a-op{number}.*").tolist() == value.tolist()
 
 
-def changed(kind: str, value: torch.Tensor) -> tuple[torch.Tensor, Output | None]:
-    node = make_node("D/maker-op0")
-    if kind == "other tensor":
-        return value.clone(), node.outputs[0]
-    if kind == "other view":
-        return value[1:], node.outputs[0]
-    if kind == "other source":
-        return value, make_node("D/other-op0").outputs[0]
-    return value, None
+def test_a_repeated_value_takes_its_room_on_disk_once(new_dump: NewDump) -> None:
+    maker, value = make_node("D/maker-op0"), torch.arange(1000.0)
+    with new_dump(enable=False, saved_data="full", statistic_category=["max", "md5"]) as dump:
+        for _ in range(2):
+            dump.call(maker, outputs=[value])
+            dump.call(make_node("D/user-op0"), [value], sources=[maker.outputs[0]])
+            dump.end_step()
+    for step in range(2):
+        inodes = {file.stat().st_ino for file in dump.directory(step).glob("*.npy")}
+        assert len(inodes) == 1
+        assert len(dump.files(step)) == 2
+        assert len({row["MD5"] for row in dump.table(step)}) == 1
+    first, second = dump.manifest()["iterations"]
+    assert first["files"] == second["files"] == 2
+    assert first["bytes"] == 2 * (4000 + 128)
+
+
+def test_without_hard_links_a_repeated_value_is_written_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, "Net", Columns([]), Manifest("run", 0), "t")
+    store.prepare("{}", "{}")
+    label, kind = Label(0, "a.D_a", "a,D/a", "D/a"), Kind("float32", (3,))
+    one, two, three = (Subject(label, Moment(n, 0, 0, "output", 0), kind) for n in range(3))
+    array, place = np.arange(3, dtype="f4"), Place(0, 0)
+    store.save(place, one, array)
+    store.repeat(place, store.path(place, two), array, store.path(place, one))
+    store.repeat(place, store.path(place, three), array, "/proc/self/status")
+    files = sorted((tmp_path / "Net/0/0").glob("*.npy"))
+    assert [file.stat().st_nlink for file in files] == [2, 2, 1]
+    assert all((np.load(file) == array).all() for file in files)
+    assert store.manifest.iterations[0].files == 3
+
+
+def test_the_result_of_an_inplace_operator_is_copied_once(
+    new_dump: NewDump, copies: list[int]
+) -> None:
+    first, second, value = make_node("D/a-op0"), make_node("D/b-op0"), torch.zeros(4)
+    with new_dump(enable=False) as dump:
+        call = dump.call(first, [value])
+        numpy_view = value.numpy()
+        numpy_view += 1
+        dump.sink.outputs(call, [Value(0, value, None)])
+        torch.autograd.graph.increment_version(value)
+        dump.call(second, [value], sources=[first.outputs[0]])
+    assert len(copies) == 2
+    assert dump.load("relu.D_b-op0.*").tolist() == [1, 1, 1, 1]
+
+
+def test_a_parameter_is_copied_once(new_dump: NewDump, copies: list[int]) -> None:
+    node, weight = make_node(), torch.nn.Parameter(torch.ones(4))
+    with new_dump(enable=False) as dump:
+        dump.parameter(node, "weight", weight)
+        dump.call(node, [weight], sources=[Outside("parameter", "weight")])
+        dump.call(node, [weight], sources=[Outside("outside", "weight")])
+    assert len(copies) == 2
 
 
 @pytest.mark.parametrize("kind", ["other tensor", "other view", "other source", "no source"])
 def test_other_values_are_copied_anew(new_dump: NewDump, copies: list[int], kind: str) -> None:
     maker, value = make_node("D/maker-op0"), torch.arange(4.0)
+    source = {"other source": make_node().outputs[0], "no source": None}.get(kind, maker.outputs[0])
+    given = {"other tensor": value.clone(), "other view": value[1:]}.get(kind, value)
     with new_dump(enable=False) as dump:
         dump.call(maker, outputs=[value])
-        given, source = changed(kind, value)
-        if kind in ("other tensor", "other view"):
-            source = maker.outputs[0]
         dump.call(make_node("D/user-op0"), [given], sources=[source])
     assert len(copies) == 2
 
@@ -266,3 +315,39 @@ def test_synchronous_values_are_on_disk_at_once(new_dump: NewDump) -> None:
         for count in range(1, 4):
             dump.call(make_node(), outputs=[torch.ones(1)])
             assert len(dump.files()) == len(dump.table()) == count
+
+
+def test_a_process_with_many_open_files(new_dump: NewDump) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 3000:
+        pytest.skip("this machine does not allow enough open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3000), hard))
+    null = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        with new_dump(enable=False) as dump:
+            dump.call(make_node(), outputs=[torch.ones(1)])
+            dump.end_step()
+    finally:
+        for descriptor in null:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(dump.files()) == 1
+
+
+def test_an_interrupted_copy_is_not_found_later(
+    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker, value = make_node("D/maker-op0"), torch.arange(4.0)
+    with new_dump(enable=False) as dump:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(SharedMemory, "array", _interrupt)
+            dump.call(maker, outputs=[value])
+        dump.call(make_node("D/user-op0"), [value], sources=[maker.outputs[0]])
+        dump.end_step()
+    assert dump.load("*user*").tolist() == value.tolist()
+    assert len(dump.files()) == 1
+    assert dump.manifest()["complete"]
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
