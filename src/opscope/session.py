@@ -130,17 +130,25 @@ class Session:
                     script=self._script,
                     command=self._command,
                     budget=settings.budget_bytes,
+                    run_id=self.run_id,
                     world_size=int(os.environ.get("WORLD_SIZE", "1") or 1),
                 )
             )
         return sinks
 
     def _choose_run_directory(self) -> Path:
-        from opscope.rundir.claim import new_run_directory, shared_run_directory
+        from opscope.rundir.claim import (
+            new_run_directory,
+            shared_run_directory,
+            written_run_id,
+        )
         from opscope.rundir.retention import retire_runs
 
-        if self.settings.run_dir is not None:
-            return self.settings.run_dir
+        given = self.settings.run_dir
+        if given is not None:
+            if written_run_id(given) not in (None, self.run_id):
+                raise OpscopeError(f"{given} holds another run already; give another --run-dir")
+            return given
         root = Path.cwd() / RUNS
         if self.settings.keep_runs:
             retire_runs(root, self.settings.keep_runs - 1)

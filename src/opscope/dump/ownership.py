@@ -32,7 +32,9 @@ _RANK_NAME = re.compile(r"rank_(\d+)")
 
 def check_path_free(settings: DumpSettings, rank: int | None, run_id: str) -> None:
     """Raise if a live run writes into the path: another run, or this one's same rank."""
-    _check_free(settings.path, rank, run_id)
+    if settings.path.is_dir():
+        with _one_at_a_time(settings.path):
+            _check_free(settings.path, rank, run_id)
 
 
 class RankLock:
@@ -40,14 +42,15 @@ class RankLock:
 
     def __init__(self, path: Path, rank: int, run_id: str) -> None:
         make_directory(path)
-        _check_free(path, rank, run_id)
-        file = path / f".rank_{rank}.lock"
-        self.descriptor = forks.own(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        if not _lock(self.descriptor, fcntl.LOCK_EX):
-            self.release()
-            raise _in_use(path, _holder(file))
-        os.ftruncate(self.descriptor, 0)
-        os.write(self.descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
+        with _one_at_a_time(path):  # others must not see a lock without its holder
+            _check_free(path, rank, run_id)
+            file = path / f".rank_{rank}.lock"
+            self.descriptor = forks.own(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            if not _lock(self.descriptor, fcntl.LOCK_EX):
+                self.release()
+                raise _in_use(path, _holder(file))
+            os.ftruncate(self.descriptor, 0)
+            os.write(self.descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
 
     def release(self) -> None:
         """Let go of the path."""

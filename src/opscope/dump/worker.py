@@ -28,8 +28,12 @@ _ABANDONED = "the training process ended without closing the dump"
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Write one dump; `settings` name the descriptors and what the store needs."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Write one dump; `settings` name the descriptors and what the store needs.
+
+    Signals that end a training are not for this process: it ends after the training has.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     memory = SharedMemory(settings["memory"], settings["limit"])
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
     columns = Columns(settings["categories"])

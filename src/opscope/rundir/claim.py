@@ -7,7 +7,10 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from opscope.rundir import layout
+from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import run_name
+from opscope.rundir.locks import is_held
 from opscope.rundir.retention import is_alive
 from opscope.rundir.whole import write_first
 
@@ -29,6 +32,21 @@ def shared_run_directory(root: Path, script: str, run_id: str) -> Path:
     own = new_run_directory(root, script, f"{run_id}-{os.urandom(2).hex()}")
     write_first(claim, own.name.encode())
     return root / claim.read_text()
+
+
+def written_run_id(run: Path) -> str | None:
+    """The id of the run a directory holds: None if it holds none, "" if that was not written."""
+    facts = read_object(run / layout.RUN_FILE)
+    return None if facts is None else str(facts.get("id", ""))
+
+
+def move_aside(rank: Path) -> None:
+    """A parent that recorded as this rank before the real rank was started has left its files."""
+    if rank.exists() and not is_held(rank / layout.LOCK):
+        number = 0
+        while (target := rank.with_name(f"{rank.name}.before{number or ''}")).exists():
+            number += 1
+        rank.rename(target)
 
 
 def _is_stale(root: Path, claim: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from opscope.events import IO, Node, Source, Stack, StepRecord, ValueStats
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines, encode
-from opscope.rundir.locks import RankLock, is_held
+from opscope.rundir.locks import RankLock
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.rows import INPUT, OUTPUT
 from opscope.rundir.segments import SegmentWriter
@@ -31,7 +31,6 @@ class RankFiles:
 
     def __init__(self, run: Path, rank: int, budget: int) -> None:
         self._path = layout.rank_directory(run, rank)
-        _move_aside(self._path)
         self._path.mkdir()
         self.lock = RankLock(self._path / layout.LOCK)
         write_whole(self._path / layout.RANK_FILE, encode(_facts(rank), indent=1))
@@ -133,15 +132,6 @@ class RankFiles:
                 return None
             self._order_ids[key] = number
         return number
-
-
-def _move_aside(rank: Path) -> None:
-    """A parent that recorded as this rank before the real rank was started has left its files."""
-    if rank.exists() and not is_held(rank / layout.LOCK):
-        number = 0
-        while (target := rank.with_name(f"{rank.name}.before{number or ''}")).exists():
-            number += 1
-        rank.rename(target)
 
 
 def _facts(rank: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from opscope import __version__
 from opscope.events import BaseSink, Node, StepRecord, ValueStats, Want
 from opscope.messages import say_once
 from opscope.rundir import layout
+from opscope.rundir.claim import move_aside, written_run_id
 from opscope.rundir.jsonlines import encode
 from opscope.rundir.rank_files import RankFiles
 from opscope.rundir.records import now, torch_version
@@ -38,10 +39,16 @@ class RunWriter(BaseSink):
         command: Sequence[str] = (),
         budget: int = DEFAULT_BUDGET,
         world_size: int = 1,
+        run_id: str = "",
     ) -> None:
         self.directory = directory
         self._wanted = Want.OUTPUT_STATS | Want.OUTSIDE_STATS
-        self._about = {"script": script, "command": list(command), "world_size": world_size}
+        self._about = {
+            "id": run_id,
+            "script": script,
+            "command": list(command),
+            "world_size": world_size,
+        }
         self._budget = budget
         self._files: RankFiles | None = None
         self._error = ""
@@ -51,6 +58,9 @@ class RunWriter(BaseSink):
     def open(self, rank: int) -> None:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            run_id = str(self._about["id"])
+            if run_id and run_id == written_run_id(self.directory):
+                move_aside(layout.rank_directory(self.directory, rank))
             files = RankFiles(self.directory, rank, self._budget)
             facts = encode({**_facts(), **self._about}, indent=1)
             write_first(self.directory / layout.RUN_FILE, facts)

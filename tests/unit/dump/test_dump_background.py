@@ -270,6 +270,41 @@ def test_the_writing_process_is_apart_from_the_script(new_dump: NewDump, tmp_pat
     assert wait_for(lambda: not Path(f"/proc/{pid}").exists())
 
 
+def test_signals_that_end_a_training_do_not_end_the_writing(
+    new_dump: NewDump, tmp_path: Path
+) -> None:
+    with new_dump(enable=False) as dump:
+        dump.call(make_node("D/a-op0"), outputs=[torch.ones(1)])
+        dump.end_step()
+        assert wait_for(dump.files)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(writer_pid(tmp_path), number)
+        dump.call(make_node("D/b-op0"), outputs=[torch.ones(1)])
+        dump.end_step()
+    assert len(dump.files(1)) == 1
+    assert dump.manifest()["complete"]
+
+
+def test_large_values_are_written_at_once_and_right(new_dump: NewDump) -> None:
+    nodes = [make_node(f"D/a-op{number}") for number in range(40)]
+    with new_dump(enable=False, saved_data="full", statistic_category=["max", "md5"]) as dump:
+        for _ in range(2):
+            for number, node in enumerate(nodes):
+                value = torch.full((100_000 if number % 3 else 10,), float(number))
+                dump.call(node, outputs=[value])
+                dump.call(make_node(f"D/b-op{number}"), [value], sources=[node.outputs[0]])
+            dump.end_step()
+    for step in range(2):
+        assert len(dump.files(step)) == len(dump.table(step)) == 80
+        for number in range(40):
+            for name in "ab":
+                array = dump.load(f"relu.D_{name}-op{number}.*", step)
+                assert set(array) == {number}
+    first, second = dump.manifest()["iterations"]
+    assert first["complete"] and second["complete"]
+    assert first["files"] == second["files"] == 80
+
+
 def test_a_writing_process_that_is_killed_ends_the_dump_only(
     new_dump: NewDump, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
