@@ -23,7 +23,7 @@ class Names:
         self._refs: dict[int, weakref.ref[Any]] = {}
         self._taken: set[tuple[str, str]] = set()
         self._roots: list[weakref.ref[nn.Module]] = []
-        self._state_count: dict[int, int] = {}
+        self._sizes: dict[int, tuple[int, ...]] = {}
         self._unnamed = 0
 
     def entries(self) -> dict[int, tuple[Outside, list[None], None]]:
@@ -61,10 +61,13 @@ class Names:
 
     def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Name parameters that no module owns, and the optimizer's state as far as it exists."""
-        self.add_parameters(optimizer)
-        size = sum(len(state) for state in optimizer.state.values() if isinstance(state, dict))
-        if self._state_count.get(id(optimizer)) != size:
-            self._state_count[id(optimizer)] = size
+        groups, state = optimizer.param_groups, optimizer.state
+        last = next(reversed(state.values()), None) if isinstance(state, dict) else None
+        entries = len(last) if isinstance(last, dict) else 0
+        size = (sum(len(group["params"]) for group in groups), len(state), entries)
+        if self._sizes.get(id(optimizer)) != size:
+            self._sizes[id(optimizer)] = size
+            self.add_parameters(optimizer)
             self._add_state(optimizer)
 
     def add_parameters(self, optimizer: torch.optim.Optimizer, of_modules: bool = True) -> None:

@@ -21,6 +21,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from opscope.capture.dispatch_rules import Shortcut
 from opscope.capture.eager import EagerMode, report_failure
 from opscope.capture.parameters import Names
 from opscope.capture.patches import Patches
@@ -64,6 +65,7 @@ class TorchCapture:
         self._mode.on_setup_end = self._begin_training
         self._clock = StepClock(self._end_step)
         self._patches = Patches()
+        self._shortcut = Shortcut(EagerMode)
         self._hooks: list[Any] = []
         self._losses: list[tuple[Tensor | float, Node | None]] = []
         self._unscaled: dict[int, Tensor] = {}
@@ -146,7 +148,8 @@ class TorchCapture:
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
         orders = self._mode.finish_step()
-        losses = [Loss(_number(value), node) for value, node in self._losses]
+        with _plain_torch():
+            losses = [Loss(_number(value), node) for value, node in self._losses]
         self._losses.clear()
         self._unscaled.clear()
         seconds = time.perf_counter() - self._began
@@ -180,6 +183,7 @@ class TorchCapture:
     # ------------------------------------------------------------------ patches
 
     def _install(self) -> None:
+        self._shortcut.install()
         self._patches.set(nn.Module, "__call__", self._watched_call)
         self._patches.set(
             torch.autograd,
@@ -210,6 +214,7 @@ class TorchCapture:
         ]
 
     def _uninstall(self) -> None:
+        self._shortcut.remove()
         nn.Module.__call__ = self._watched_call
         self._patches.undo()
         for hook in self._hooks:
@@ -297,9 +302,7 @@ class TorchCapture:
                 loss = self._unscaled.get(id(root), root)
                 source = self._mode.source_of(loss)
                 node = source.node if isinstance(source, Output) else None
-                with _plain_torch():
-                    value = loss.detach().clone() if loss.is_cuda else _number(loss)
-                self._losses.append((value, node))
+                self._losses.append((_value_of(loss), node))
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         if _steps_under_way(optimizer) > 1:
@@ -532,11 +535,16 @@ class _plain_torch:  # noqa: N801 - used like a function
             self._guards.pop()
 
 
+def _value_of(loss: Tensor) -> Tensor | float:
+    """A loss as it is now: a number, or where reading it would make the step wait, a copy."""
+    with _plain_torch():
+        return loss.detach().clone() if loss.is_cuda else _number(loss)
+
+
 def _number(value: Tensor | float) -> float:
     if not isinstance(value, Tensor):
         return value
-    with _plain_torch():
-        number = value.item()
+    number = value.item()
     return float(number.real) if isinstance(number, complex) else float(number)
 
 
