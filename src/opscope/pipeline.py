@@ -34,19 +34,22 @@ class Plan:
 
     __slots__ = ("flags", "revision", "sinks")
 
-    def __init__(self, revision: int, sinks: tuple[tuple[Sink, Want], ...]) -> None:
+    def __init__(self, revision: int, sinks: tuple[tuple[Sink, int], ...]) -> None:
         self.revision = revision
         self.sinks = sinks
         self.flags = 0  # a plain int: cheaper to test per operator
         for _, want in sinks:
-            self.flags |= int(want)
+            self.flags |= want
 
 
 _EARLY_LIMIT = 100_000
 """How many rows of the setup are kept until the rank is known and the sinks can be opened."""
-_PARAMETERS, _INPUT_VALUES = int(Want.PARAMETERS), int(Want.INPUT_VALUES)
-_INPUTS = int(Want.INPUT_STATS | Want.INPUT_VALUES | Want.OUTSIDE_STATS | Want.PARAMETERS)
-_OUTPUTS = int(Want.OUTPUT_STATS | Want.OUTPUT_VALUES)
+# Plain ints: testing an enum's flag makes an enum, per operator.
+_INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
+_INPUT_VALUES, _OUTPUT_VALUES = int(Want.INPUT_VALUES), int(Want.OUTPUT_VALUES)
+_OUTSIDE_STATS, _PARAMETERS = int(Want.OUTSIDE_STATS), int(Want.PARAMETERS)
+_INPUTS = _INPUT_STATS | _INPUT_VALUES | _OUTSIDE_STATS | _PARAMETERS
+_OUTPUTS = _OUTPUT_STATS | _OUTPUT_VALUES
 
 
 class Pipeline:
@@ -67,7 +70,7 @@ class Pipeline:
         self._rows: dict[Output, tuple[tuple[Any, ...], Pending]] = {}
         self._waiting: list[tuple[Plan, Call, IO, int, str, tuple[int, ...], Pending]] = []
         self._parameters_seen: set[str] = set()
-        self._plans: dict[tuple[tuple[Sink, Want], ...], Plan] = {}
+        self._plans: dict[tuple[tuple[Sink, int], ...], Plan] = {}
         self._opened = False
         self._backlog: list[Node] = []
         self._early: list[tuple[Plan, list[ValueStats]]] = []
@@ -121,12 +124,12 @@ class Pipeline:
 
     def plan_for(self, node: Node) -> Plan:
         """What the active sinks want of `node`."""
-        wants: list[tuple[Sink, Want]] = []
+        wants: list[tuple[Sink, int]] = []
         if self._scope is None or fnmatchcase(node.scope.removeprefix("Gradients/"), self._scope):
             for sink in self._active:
                 want = self._ask(sink, node)
                 if want:
-                    wants.append((sink, want))
+                    wants.append((sink, int(want)))
         key = tuple(wants)
         plan = self._plans.get(key)
         if plan is None or plan.revision != self.revision:
@@ -139,13 +142,13 @@ class Pipeline:
         flags = plan.flags
         if not flags & _INPUTS:
             return
-        if flags & Want.PARAMETERS:
+        if flags & _PARAMETERS:
             self._deliver_parameters(plan, call, values)
-        if flags & Want.INPUT_VALUES:
-            self._deliver(plan, Want.INPUT_VALUES, "inputs", call, values)
-        if flags & Want.INPUT_STATS:
+        if flags & _INPUT_VALUES:
+            self._deliver(plan, _INPUT_VALUES, "inputs", call, values)
+        if flags & _INPUT_STATS:
             self._measure(plan, call, IO.INPUT, values)
-        elif flags & Want.OUTSIDE_STATS:
+        elif flags & _OUTSIDE_STATS:
             outside = [v for v in values if isinstance(v.source, Outside)]
             if outside:
                 self._measure(plan, call, IO.INPUT, outside)
@@ -155,9 +158,9 @@ class Pipeline:
         flags = plan.flags
         if not flags & _OUTPUTS:
             return
-        if flags & Want.OUTPUT_VALUES:
-            self._deliver(plan, Want.OUTPUT_VALUES, "outputs", call, values)
-        if flags & Want.OUTPUT_STATS:
+        if flags & _OUTPUT_VALUES:
+            self._deliver(plan, _OUTPUT_VALUES, "outputs", call, values)
+        if flags & _OUTPUT_STATS:
             self._measure(plan, call, IO.OUTPUT, values)
 
     def end_step(self, record: StepRecord) -> None:
@@ -212,9 +215,9 @@ class Pipeline:
             if len(self._early) < _EARLY_LIMIT:
                 self._early.append((plan, rows))
             return
-        flag = Want.OUTPUT_STATS
+        flag = _OUTPUT_STATS
         if rows[0].io is IO.INPUT:
-            flag = Want.INPUT_STATS | Want.OUTSIDE_STATS
+            flag = _INPUT_STATS | _OUTSIDE_STATS
         for sink, want in plan.sinks:
             if want & flag:
                 self._call(sink, "stats", rows)
@@ -228,11 +231,11 @@ class Pipeline:
                 continue
             self._parameters_seen.add(source.name)
             for sink, want in plan.sinks:
-                if want & Want.PARAMETERS:
+                if want & _PARAMETERS:
                     self._call(sink, "parameter", call, source, value.tensor)
 
     def _deliver(
-        self, plan: Plan, flag: Want, callback: str, call: Call, values: Sequence[Value]
+        self, plan: Plan, flag: int, callback: str, call: Call, values: Sequence[Value]
     ) -> None:
         for sink, want in plan.sinks:
             if want & flag:

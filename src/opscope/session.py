@@ -71,11 +71,12 @@ class Session:
         """End the capture, finish the files, and say what to look at next."""
         if not self._sinks or os.getpid() != self._pid:
             return
-        capture, self._capture, self._sinks = self._capture, None, []
+        sinks, self._sinks = self._sinks, []
+        capture, self._capture = self._capture, None
         atexit.unregister(self.stop)
         if capture is not None:
             capture.stop()
-        self._say_next(capture)
+        self._say_next(capture, sinks)
 
     def step_aside(self) -> None:
         """The ranks of this run are other processes, about to start: leave their files to them."""
@@ -161,15 +162,23 @@ class Session:
         os.environ[HANDOVER_VARIABLE] = hand_over(settings)
         os.environ[RUN_ID_VARIABLE] = self.run_id
 
-    def _say_next(self, capture: TorchCapture | None) -> None:
+    def _say_next(self, capture: TorchCapture | None, sinks: Sequence[Sink]) -> None:
         if capture is None or not (capture.opened or capture.has_children):
             say("no operator ran: nothing was recorded")
             return
-        if self.settings.dump is not None:
-            say(f"dump written to {self.settings.dump.path}")
+        for line in filter(None, (_summary(sink) for sink in sinks)):
+            say(line)
+        if self.settings.dump is not None and self.run_directory is None:
+            say(f"next: ls {self.settings.dump.path}/rank_*/{self.settings.dump.net_name}/*")
         if self.run_directory is not None:
             shown = _relative(self.run_directory)
             say(f"run written to {shown}; next: opscope runs, opscope show {shown} NODE")
+
+
+def _summary(sink: Sink) -> str:
+    """What a sink has to say for itself in the end, if anything."""
+    tell = getattr(sink, "summary", None)
+    return str(tell()) if tell is not None else ""
 
 
 def _relative(path: Path) -> Path:

@@ -27,14 +27,14 @@ SPECIAL = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 3.
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.half = nn.Linear(6, 5)
+        self.low = nn.Linear(6, 5)
         self.phase = nn.Parameter(torch.randn(6, dtype=torch.complex64))
         self.add_module({LONG!r}, nn.Sequential())
         self.get_submodule({LONG!r}).add_module({LONG!r}, nn.Tanh())
 
     def forward(self, x):
         with torch.autocast("cpu", torch.bfloat16):
-            y = self.half(x)
+            y = self.low(x)
         z = torch.mul(x.to(torch.complex64), self.phase)
         return y.float().sum() + z.abs().sum() + self.get_submodule({LONG!r})[0](x).sum()
 
@@ -106,10 +106,10 @@ def one(folder: Path, pattern: str) -> Path:
 
 def test_bfloat16_is_named_so_and_saved_as_float32(dumped, plain) -> None:
     for number, (x, weights) in enumerate(plain):
-        file = one(dumped() / "Net" / "0" / str(number), "addmm.*half-Linear*.output.0.*")
+        file = one(dumped() / "Net" / "0" / str(number), "addmm.*low-Linear*.output.0.*")
         assert name_of(file)[8] == "bfloat16"
         with torch.autocast("cpu", torch.bfloat16):
-            y = torch.nn.functional.linear(x, weights["half.weight"], weights["half.bias"])
+            y = torch.nn.functional.linear(x, weights["low.weight"], weights["low.bias"])
         assert y.dtype == torch.bfloat16
         assert load(file).dtype == np.float32
         np.testing.assert_array_equal(load(file), y.float().numpy())

@@ -1,0 +1,93 @@
+"""Training on a GPU: recorded values, names and attribution, and weights that do not change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.program import opscope
+from helpers.recorder import Recorder, recording
+from torch import nn
+
+from opscope.events import Want
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def train(steps: int = 3) -> tuple[nn.Module, list[float]]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
+    losses = []
+    for _ in range(steps):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(torch.randn(32, 8, device="cuda")).float().square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+@pytest.mark.parametrize("wanted", [0, 15, Want.OUTPUT_STATS | Want.OUTSIDE_STATS])
+def test_training_is_bit_identical(wanted: int) -> None:
+    plain, losses = train()
+    with recording(Recorder(Want(wanted))):
+        watched, seen_losses = train()
+    assert seen_losses == losses
+    for one, other in zip(plain.parameters(), watched.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_every_backward_operator_belongs_to_a_forward_one() -> None:
+    with recording() as seen:
+        _, losses = train()
+    backward = [c for c in seen.calls if c.node.phase == "backward" and c.step == 1]
+    lost = [
+        c.node.name for c in backward if c.node.forward is None and "ones_like" not in c.node.op
+    ]
+    assert lost == []
+    assert [step.losses[0].value for step in seen.steps if step.complete] == losses
+    scopes = {c.node.scope for c in backward}
+    assert "Gradients/Default/network-Sequential/0-Linear" in scopes
+
+
+def test_fused_updates_carry_parameter_names() -> None:
+    with recording() as seen:
+        model, _ = train(steps=1)
+    update = seen.one("_fused_adamw_")
+    names = [output.parameter for output in update.node.outputs[:4]]
+    assert names == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    for slot, parameter in enumerate(model.parameters()):
+        assert torch.equal(update.outputs[slot], parameter)
+
+
+def test_stream_of_the_operator_is_recorded() -> None:
+    stream = torch.cuda.Stream()
+    with recording() as seen, torch.cuda.stream(stream):
+        torch.ones(3, device="cuda").exp()
+    torch.cuda.synchronize()
+    assert seen.one("exp").stream == stream.stream_id != 0
+
+
+def test_dump_of_a_gpu_training(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\ntorch.manual_seed(0)\nm = torch.nn.Linear(4, 2).cuda()\n"
+        "o = torch.optim.SGD(m.parameters(), lr=0.1)\n"
+        "x = torch.ones(3, 4, device='cuda')\nm(x).sum().backward()\n"
+        "torch.save(m.weight.detach().cpu(), 'w.pt')\no.step()\n"
+    )
+    common = {"path": str(tmp_path / "dump"), "iteration": "0", "saved_data": "full"}
+    (tmp_path / "d.json").write_text(json.dumps({"common_dump_settings": common}))
+    done = opscope("run", "--dump", "d.json", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = list((tmp_path / "dump/rank_0/Net/0/0").glob("Parameter.weight.*.npy"))
+    weight = torch.load(tmp_path / "w.pt")
+    assert np.array_equal(np.load(found[0]), weight.numpy())
