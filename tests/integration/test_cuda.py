@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.program import opscope
-from helpers.recorder import Recorder, recording
 from torch import nn
 
+from helpers.program import opscope
+from helpers.recorder import Recorder, recording
 from opscope.events import Want
 
 pytestmark = [
