@@ -161,7 +161,7 @@ def test_a_config_in_the_environment_acts_on_import(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
     (output,) = dumped(folder, 0, "addmm.Default_network-Linear_addmm-op0.*.output.0.*")
     assert output.shape == (1, 1)
-    assert f"dump written to {folder / 'dump'}" in done.stderr
+    assert f"iterations in {folder / 'dump'}" in done.stderr
 
 
 def test_a_broken_config_in_the_environment_ends_the_import(folder: Path) -> None:
