@@ -54,5 +54,5 @@ def alexnet() -> Callable[[], None]:
     return step
 
 
-WORKLOADS = {"gpt": (gpt, 8), "tiny_gpt": (tiny_gpt, 150), "alexnet": (alexnet, 20)}
-"""Name → (maker, steps measured per process)."""
+WORKLOADS = {"gpt": (gpt, 2), "tiny_gpt": (tiny_gpt, 30), "alexnet": (alexnet, 5)}
+"""Name → (maker, steps measured per block)."""

@@ -181,17 +181,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                             user = user.f_back  # type: ignore[union-attr]
                     except (KeyError, AttributeError):  # a new file, or no user frame at all
                         user = find_user_frame(frame)
-                    assert user is not None
                     # In a module, a helper called from two lines is two places.
-                    caller = user.f_back if state.depth else None
+                    caller = user.f_back if state.depth else None  # type: ignore[union-attr]
                     key = (
                         operator,
                         state.scope,
                         phase,
                         id(frame.f_code),
                         frame.f_lasti,
-                        id(user.f_code),
-                        user.f_lasti,
+                        id(user.f_code),  # type: ignore[union-attr]
+                        user.f_lasti,  # type: ignore[union-attr]
                         caller.f_lasti if caller is not None else 0,
                         subject,
                     )
@@ -232,10 +231,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 state.last_number = number
             elif made:
                 state.number_nodes(number, node)
-            state.pending_view = (
-                operator.writes and _grad_enabled() and bool(tensors) and tensors[0]._is_view()
-            )
-            state.previous = node
+            if operator.writes:
+                state.pending_view = (
+                    phase != OPTIMIZER
+                    and bool(tensors)
+                    and _grad_enabled()
+                    and tensors[0]._is_view()
+                )
+                state.previous = node
+            elif state.pending_view:
+                state.pending_view = False
             if sources != node.sources:
                 node.sources = sources
             if self._late and not operator.asynchronous:
