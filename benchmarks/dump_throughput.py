@@ -3,8 +3,8 @@
     python benchmarks/dump_throughput.py [--workload alexnet|tiny_gpt] [--directory DIR]
 
 Processes in turn: plain steps, steps dumped synchronously, steps dumped asynchronously. What a dump
-adds to a step is its wall time minus that of a plain step. The arrays of one dumped iteration are
-then saved again with `numpy.save`, one file each.
+adds to a step is its wall time minus that of a plain step. Then, into an equally fresh directory,
+the arrays of one dumped iteration are saved with `numpy.save`, one file each, as many times.
 """
 
 from __future__ import annotations
@@ -70,17 +70,18 @@ def save_again(directory: Path) -> tuple[float, int, int]:
     """Seconds, bytes and files of saving one iteration's arrays with NumPy."""
     iteration = directory / "dump" / "rank_0" / "Net" / "0" / str(STEPS - 2)
     arrays = [np.load(file) for file in sorted(iteration.glob("*.npy"))]
-    target = directory / "numpy"
-    best = float("inf")
-    for _ in range(3):
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        os.sync()
+    shutil.rmtree(directory / "dump")
+    os.sync()
+    times = []
+    for iteration_id in range(STEPS):
+        target = directory / "dump" / str(iteration_id)
+        target.mkdir(parents=True)
         began = time.perf_counter()
         for index, array in enumerate(arrays):
             np.save(target / f"{index}.npy", array)
-        best = min(best, time.perf_counter() - began)
-    return best, sum(array.nbytes for array in arrays), len(arrays)
+        times.append(time.perf_counter() - began)
+    size = sum(array.nbytes for array in arrays)
+    return statistics.median(times[1:]), size, len(arrays)
 
 
 def report(workload: str, rounds: int, directory: Path) -> dict[str, object]:
