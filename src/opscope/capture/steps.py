@@ -25,11 +25,6 @@ class StepClock:
         self._manual = False
 
     @property
-    def manual(self) -> bool:
-        """Whether `opscope.step()` has taken over."""
-        return self._manual
-
-    @property
     def has_optimizer(self) -> bool:
         """Whether any optimizer is alive."""
         return len(self._optimizers) > 0

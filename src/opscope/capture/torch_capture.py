@@ -104,11 +104,6 @@ class TorchCapture:
             self._clock.mark()
 
     @property
-    def step(self) -> int:
-        """The number of the step under way."""
-        return self._mode.step
-
-    @property
     def opened(self) -> bool:
         """Whether any operator was seen, so that the sinks were opened."""
         return self._pipeline.opened
