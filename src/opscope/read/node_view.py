@@ -7,7 +7,7 @@ from typing import Any
 
 from opscope.events import IO, Node, Outside, Source
 from opscope.read.run import Rank, Records, Run
-from opscope.rundir.rows import INPUT, OUTPUT, row_from
+from opscope.stats.record import INPUT, OUTPUT, row_from
 
 Data = dict[str, Any]
 

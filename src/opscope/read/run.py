@@ -16,7 +16,7 @@ from opscope.read.graph import read_nodes, read_stacks
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines, read_object
 from opscope.rundir.locks import is_held
-from opscope.rundir.rows import ROW_BYTES, ROW_DTYPE, VALID
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""

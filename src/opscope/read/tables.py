@@ -11,7 +11,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Node, StepRecord
 from opscope.read.run import Rank, Run
 from opscope.rundir.jsonlines import dumps
-from opscope.rundir.rows import ROW_DTYPE
+from opscope.stats.record import ROW_DTYPE
 from opscope.stats.row import Row
 
 COLUMNS = {

@@ -17,10 +17,10 @@ from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.locks import RankLock
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
-from opscope.rundir.rows import INPUT, OUTPUT
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
 from opscope.rundir.whole import write_whole
+from opscope.stats.record import INPUT, OUTPUT
 
 _OUTPUT = IO.OUTPUT  # looking up a member of an enum costs as much as packing half a row
 _SHAPES_REMEMBERED = 1 << 16

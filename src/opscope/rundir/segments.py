@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.messages import say_once
 from opscope.rundir.layout import segment_file
-from opscope.rundir.rows import (
+from opscope.stats.record import (
     FLOAT,
     INT,
     PACK_FLOAT,

@@ -18,8 +18,8 @@ from opscope.rundir.claim import move_aside, written_run_id
 from opscope.rundir.jsonlines import encode
 from opscope.rundir.rank_files import RankFiles
 from opscope.rundir.records import now, torch_version
-from opscope.rundir.rows import description
 from opscope.rundir.whole import write_first
+from opscope.stats.record import description
 
 DEFAULT_BUDGET = 2 << 30
 

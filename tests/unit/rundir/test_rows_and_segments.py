@@ -16,8 +16,8 @@ import pytest
 
 from opscope.read.run import read_segment
 from opscope.rundir.layout import segment_files
-from opscope.rundir.rows import ROW_BYTES, ROW_DTYPE, VALID, row_from
 from opscope.rundir.segments import SegmentWriter
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, row_from
 from opscope.stats.row import EMPTY, Row
 
 PAGE_ROWS = 4096 // ROW_BYTES

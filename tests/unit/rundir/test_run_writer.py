@@ -15,7 +15,7 @@ from made_run import SCRIPT, MadeRun, row, write_run
 
 from opscope.events import IO, Call, Frame, Output, Stack, StepRecord, ValueStats, Want
 from opscope.rundir.layout import copied_source
-from opscope.rundir.rows import ROW_BYTES
+from opscope.stats.record import ROW_BYTES
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One statistics row on disk: 128 bytes, little-endian, valid once its first byte is set."""
+"""One row as 128 bytes, in memory and on disk: little-endian, valid once its first byte is set."""
 
 from __future__ import annotations
 
@@ -13,6 +13,33 @@ VALID = 1
 INPUT, OUTPUT = 0, 1
 FLOAT, INT, UINT = 0, 1, 2
 """How min and max of a row are stored: float64, int64 or uint64."""
+
+DTYPES = {
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex32": 8,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "float8_e5m2fnuz": 25,
+    "float8_e4m3fnuz": 26,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+    **{f"uint{bits}": 29 + bits for bits in range(1, 8)},
+    **{f"int{bits}": 36 + bits for bits in range(1, 8)},
+    "float8_e8m0fnu": 44,
+}
+"""dtype name → its number, which is torch's own (`c10::ScalarType`)."""
 
 _STRUCTS = {kind: struct.Struct(f"<xBBxIiIIIQ{kind}{kind}dddd6Q") for kind in "dqQ"}
 PACK_FLOAT, PACK_INT, PACK_UINT = (_STRUCTS[kind].pack_into for kind in "dqQ")
