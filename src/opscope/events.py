@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from opscope.rows import Rows
+    from opscope.stats.memory import RowMemory
     from opscope.stats.row import Row
 
 
@@ -184,6 +186,8 @@ class StepRecord:
     """Whether a gradient scaler withheld the update."""
     complete: bool = True
     """False for the rest of a step that was under way when capture stopped."""
+    changed: Sequence[tuple[Node, list[Source]]] = ()
+    """Nodes with other sources or more outputs than before, and their sources."""
 
 
 class Value(NamedTuple):
@@ -196,7 +200,7 @@ class Value(NamedTuple):
 
 
 class ValueStats(NamedTuple):
-    """Statistics of one value, delivered when they are ready."""
+    """Statistics of one value."""
 
     call: Call
     io: IO
@@ -223,7 +227,9 @@ class Want(enum.IntFlag):
 class Sink(Protocol):
     """A receiver of events. Callbacks run in the training process with capture off.
 
-    The order in a step is: step_begin, then per call inputs, outputs and stats, then step_end.
+    The order in a step is: step_begin, then inputs and outputs per call, then stats, then step_end.
+    Statistics of a GPU come late: stats and step_end of a step may come after the step_begin of
+    the next one or two, unless some sink wants values.
     A sink never raises because of the outside world (disk, network): it says what happened and
     switches itself off by wanting nothing.
     """
@@ -249,8 +255,14 @@ class Sink(Protocol):
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
         """A parameter or buffer at its first use in the step."""
 
-    def stats(self, rows: Sequence[ValueStats]) -> None:
-        """Rows that became ready."""
+    def kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
+        """What the next rows call `number` in their shape."""
+
+    def row_memory(self) -> RowMemory | None:
+        """Where rows are to be written, if this sink keeps them all; asked after `open`."""
+
+    def stats(self, rows: Rows) -> None:
+        """The rows of a step, or a part of them; also those that only other sinks want."""
 
     def step_begin(self, step: int) -> None:
         """A step starts."""
@@ -286,7 +298,13 @@ class BaseSink:
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
         pass
 
-    def stats(self, rows: Sequence[ValueStats]) -> None:
+    def kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
+        pass
+
+    def row_memory(self) -> RowMemory | None:
+        return None
+
+    def stats(self, rows: Rows) -> None:
         pass
 
     def step_begin(self, step: int) -> None:

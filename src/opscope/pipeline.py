@@ -7,26 +7,20 @@ that a bug in a sink never costs the user a training run.
 from __future__ import annotations
 
 import traceback
+from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.errors import OpscopeError
-from opscope.events import (
-    IO,
-    Call,
-    Node,
-    Output,
-    Outside,
-    Sink,
-    StepRecord,
-    Value,
-    ValueStats,
-    Want,
-)
+from opscope.events import Call, Node, Outside, Sink, Source, StepRecord, Value, Want
 from opscope.messages import say, say_once
-from opscope.stats.engine import Pending, StatsEngine
-from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
+from opscope.meter import Late, Meter, Span
+from opscope.rows import Rows
+from opscope.stats.engine import Engine
+from opscope.stats.memory import PlainMemory
+from opscope.stats.record import INPUT, OUTPUT
 
 
 class Plan:
@@ -44,12 +38,25 @@ class Plan:
 
 _EARLY_LIMIT = 100_000
 """How many rows of the setup are kept until the rank is known and the sinks can be opened."""
+_STEPS_UNDER_WAY = 2
+"""How many steps may have ended without their rows being ready."""
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
 _INPUT_VALUES, _OUTPUT_VALUES = int(Want.INPUT_VALUES), int(Want.OUTPUT_VALUES)
 _OUTSIDE_STATS, _PARAMETERS = int(Want.OUTSIDE_STATS), int(Want.PARAMETERS)
-_INPUTS = _INPUT_STATS | _INPUT_VALUES | _OUTSIDE_STATS | _PARAMETERS
+_ANY_INPUT_STATS = _INPUT_STATS | _OUTSIDE_STATS
+_INPUTS = _ANY_INPUT_STATS | _INPUT_VALUES | _PARAMETERS
 _OUTPUTS = _OUTPUT_STATS | _OUTPUT_VALUES
+
+
+class _Ended(NamedTuple):
+    """A step that ended, whose rows may be late."""
+
+    spans: list[Span]
+    moments: array[int]
+    late: Late | None
+    sinks: tuple[Sink, ...]
+    record: Callable[[], StepRecord]
 
 
 class Pipeline:
@@ -58,39 +65,50 @@ class Pipeline:
     def __init__(
         self,
         sinks: Sequence[Sink],
-        engine: StatsEngine,
+        engine: Engine,
         accepts_step: Callable[[int], bool] = lambda step: True,
         scope: str | None = None,
     ) -> None:
         self._sinks = list(sinks)
-        self._engine = engine
+        self.meter = Meter(engine, self._add_kind)
         self._accepts_step = accepts_step
         self._scope = scope
         self._active: tuple[Sink, ...] = ()
-        self._rows: dict[Output, tuple[tuple[Any, ...], Pending]] = {}
-        self._waiting: list[tuple[Plan, Call, IO, int, str, tuple[int, ...], Pending]] = []
         self._parameters_seen: set[str] = set()
         self._plans: dict[tuple[tuple[Sink, int], ...], Plan] = {}
         self._opened = False
-        self._backlog: list[Node] = []
-        self._early: list[tuple[Plan, list[ValueStats]]] = []
+        self._nodes: list[Node] = []
+        self._ended: deque[_Ended] = deque()
+        self._hands_out_values = False
         self._step = 0
         self.revision = 0
 
     def open(self, rank: int) -> None:
-        """Open the sinks, now that the rank is known, and tell them of the nodes seen so far."""
+        """Open the sinks, now that the rank is known, and tell them of what was seen so far."""
         if self._opened:
             return
         self._opened = True
         self._each(self._sinks, "open", rank)
         self.revision += 1
-        for node in self._backlog:
+        for node in self._nodes:
             self._each(self._sinks, "node", node)
-        self._backlog.clear()
+        for number, kind in self.meter.kinds.by_number.items():
+            self._each(self._sinks, "kind", number, *kind)
         self._each(self._active, "step_begin", self._step)
-        early, self._early = self._early, []
-        for plan, rows in early:
-            self._deliver_rows(plan, rows)
+        self._deliver_early()
+        for sink in tuple(self._sinks):
+            memory = sink.row_memory()
+            if memory is not None:
+                self.meter.use(memory)
+                break
+
+    def _deliver_early(self) -> None:
+        """Rows of the setup, which ran before the sinks could be opened."""
+        spans, moments, late = self.meter.end_step()
+        if late is not None:
+            late.ticket.wait()
+            late.deliver()
+        self._deliver_rows(self._active, spans, moments)
 
     @property
     def opened(self) -> bool:
@@ -117,10 +135,9 @@ class Pipeline:
 
     def add_node(self, node: Node) -> None:
         """A new call site."""
+        self._nodes.append(node)
         if self._opened:
             self._each(self._sinks, "node", node)
-        else:
-            self._backlog.append(node)
 
     def plan_for(self, node: Node) -> Plan:
         """What the active sinks want of `node`."""
@@ -140,87 +157,90 @@ class Pipeline:
     def inputs(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
         """Deliver the inputs of a call that is about to run."""
         flags = plan.flags
+        if not self._opened and self._is_full():
+            return
+        if flags & (_INPUTS | _OUTPUTS):
+            self.meter.moments.extend((call.index, call.stream, call.time_us))
         if not flags & _INPUTS:
             return
         if flags & _PARAMETERS:
+            self._hands_out_values = True
             self._deliver_parameters(plan, call, values)
         if flags & _INPUT_VALUES:
+            self._hands_out_values = True
             self._deliver(plan, _INPUT_VALUES, "inputs", call, values)
-        if flags & _INPUT_STATS:
-            self._measure(plan, call, IO.INPUT, values)
-        elif flags & _OUTSIDE_STATS:
-            outside = [v for v in values if isinstance(v.source, Outside)]
-            if outside:
-                self._measure(plan, call, IO.INPUT, outside)
+        if flags & _ANY_INPUT_STATS:
+            measure, node = self.meter.measure, call.node.id
+            everything = flags & _INPUT_STATS
+            for slot, tensor, source in values:
+                if everything or isinstance(source, Outside):
+                    measure(call.step, node, call.index, INPUT, slot, tensor, source)
 
-    def outputs(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
-        """Deliver the outputs of a call that ran."""
+    def outputs(
+        self,
+        plan: Plan,
+        call: Call,
+        values: Sequence[Value],
+        viewed: tuple[Any, Source] | None = None,
+    ) -> None:
+        """Deliver the outputs of a call that ran; see `Meter.measure` for `viewed`."""
         flags = plan.flags
-        if not flags & _OUTPUTS:
+        if not flags & _OUTPUTS or (not self._opened and self._is_full()):
             return
         if flags & _OUTPUT_VALUES:
+            self._hands_out_values = True
             self._deliver(plan, _OUTPUT_VALUES, "outputs", call, values)
         if flags & _OUTPUT_STATS:
-            self._measure(plan, call, IO.OUTPUT, values)
+            measure, node, outputs = self.meter.measure, call.node.id, call.node.outputs
+            for slot, tensor, _ in values:
+                measure(call.step, node, call.index, OUTPUT, slot, tensor, outputs[slot], viewed)
 
-    def end_step(self, record: StepRecord) -> None:
-        """Deliver the rows still under way, then the step."""
-        self._engine.flush()
-        waiting, self._waiting = self._waiting, []
-        for plan, call, io, slot, dtype, shape, pending in waiting:
-            self._deliver_rows(plan, [ValueStats(call, io, slot, dtype, shape, pending.row)])
-        self._rows.clear()
+    def end_step(self, record: Callable[[], StepRecord]) -> None:
+        """A step ended: deliver it when its rows are ready; only then `record` is called."""
+        spans, moments, late = self.meter.end_step()
+        self._ended.append(_Ended(spans, moments, late, self._active, record))
         self._parameters_seen.clear()
-        self._each(self._active, "step_end", record)
+        wait = self._hands_out_values or len(self._ended) > _STEPS_UNDER_WAY
+        self._hands_out_values = False
+        self._deliver_ended(wait)
 
     def close(self) -> None:
-        """Close every sink that was opened."""
+        """Deliver what is still under way and close every sink that was opened."""
+        self._deliver_ended(wait=True)
         if self._opened:
+            self.meter.use(PlainMemory())
             self._each(self._sinks, "close")
 
-    def _measure(self, plan: Plan, call: Call, io: IO, values: Sequence[Value]) -> None:
-        ready: list[ValueStats] = []
-        for value in values:
-            tensor = value.tensor
-            if reason := unsupported_reason(tensor):
-                say_once(f"no statistics for {reason}")
-                continue
-            shape = shape_of(tensor)
-            pending = self._row(call, io, value, shape)
-            dtype = dtype_name(tensor)
-            if pending.ready:
-                ready.append(ValueStats(call, io, value.slot, dtype, shape, pending.row))
-            else:
-                self._waiting.append((plan, call, io, value.slot, dtype, shape, pending))
-        if ready:
-            self._deliver_rows(plan, ready)
+    def _deliver_ended(self, wait: bool) -> None:
+        while self._ended:
+            spans, moments, late, sinks, record = self._ended[0]
+            if late is not None:
+                if wait:
+                    late.ticket.wait()
+                elif not late.ticket.ready():
+                    return
+                late.deliver()
+            self._ended.popleft()
+            self._deliver_rows(sinks, spans, moments)
+            self._each(sinks, "step_end", record())
 
-    def _row(self, call: Call, io: IO, value: Value, shape: tuple[int, ...]) -> Pending:
-        """The row of a value; an input that is an output unchanged has that output's row."""
-        tensor = value.tensor
-        source = call.node.outputs[value.slot] if io is IO.OUTPUT else value.source
-        if not isinstance(source, Output):
-            return self._engine.submit(tensor)
-        identity = (tensor.data_ptr(), shape, tensor.stride(), tensor.dtype)
-        known = self._rows.get(source)
-        if known is not None and known[0] == identity and io is IO.INPUT:
-            return known[1]
-        pending = self._engine.submit(tensor)
-        if io is IO.OUTPUT:
-            self._rows[source] = (identity, pending)
-        return pending
+    def _deliver_rows(
+        self, sinks: Sequence[Sink], spans: Sequence[Span], moments: array[int]
+    ) -> None:
+        for span in spans:
+            rows = Rows(*span, self._nodes, self.meter.kinds.by_number, moments)
+            self._each(sinks, "stats", rows)
 
-    def _deliver_rows(self, plan: Plan, rows: list[ValueStats]) -> None:
-        if not self._opened:
-            if len(self._early) < _EARLY_LIMIT:
-                self._early.append((plan, rows))
-            return
-        flag = _OUTPUT_STATS
-        if rows[0].io is IO.INPUT:
-            flag = _INPUT_STATS | _OUTSIDE_STATS
-        for sink, want in plan.sinks:
-            if want & flag:
-                self._call(sink, "stats", rows)
+    def _is_full(self) -> bool:
+        """Whether the setup has more rows than are kept until the sinks can be opened."""
+        if self.meter.held < _EARLY_LIMIT:
+            return False
+        say_once(f"the setup has more than {_EARLY_LIMIT} rows: the rest of it is not recorded")
+        return True
+
+    def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
+        if self._opened:
+            self._each(self._sinks, "kind", number, dtype, shape)
 
     def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
         for value in values:

@@ -20,7 +20,8 @@ from opscope.events import (
     Want,
 )
 from opscope.pipeline import Pipeline
-from opscope.stats.engine import NumpyEngine
+from opscope.rows import Rows
+from opscope.stats.engine import NumpyRows
 
 
 @dataclass
@@ -87,7 +88,7 @@ class Recorder(BaseSink):
     def parameter(self, call: Call, source: Outside, tensor: torch.Tensor) -> None:
         self.parameters.append((call.step, source, copy_of(tensor)))
 
-    def stats(self, rows: Sequence[ValueStats]) -> None:
+    def stats(self, rows: Rows) -> None:
         self.rows.extend(rows)
 
     def step_end(self, record: StepRecord) -> None:
@@ -131,7 +132,7 @@ def recording(
 ) -> Iterator[Recorder]:
     """Capture this process within the block."""
     recorder = recorder or Recorder()
-    pipeline = Pipeline([recorder], NumpyEngine(), steps)
+    pipeline = Pipeline([recorder], NumpyRows(), steps)
     capture = TorchCapture(pipeline, lambda: 0)
     recorder.capture = capture  # type: ignore[attr-defined]
     capture.start()

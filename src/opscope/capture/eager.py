@@ -95,6 +95,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.setup_done = False
         self.on_setup_end: Callable[[], None] = lambda: None
         self.order: list[Node] = []
+        self.changed: list[Node] = []
         self._setup_order: list[Node] = []
         self._known: dict[int, Any] = {}
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
@@ -239,10 +240,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     and tensors[0]._is_view()
                 )
                 state.previous = node
+                self._before_write(operator, tensors, sources)
             elif state.pending_view:
                 state.pending_view = False
             if sources != node.sources:
                 node.sources = sources
+                self.changed.append(node)
             if self._late and not operator.asynchronous:
                 self._deliver_late(tensors[1:] if operator.completes else tensors)
             plan = node.plan
@@ -286,7 +289,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if self._late and operator.completes:
                 self._deliver_late(tensors)
             if call is not None:
-                self._end_call(plan, call, operator, result, args, kwargs)
+                self._end_call(plan, call, operator, result, args, kwargs, tensors, sources)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
         return result
@@ -540,6 +543,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             elif isinstance(source, Outside) and source.kind == "parameter":
                 label = label or source.name
             node.outputs.append(Output(node, slot, label, label or node.parameter, unwritten))
+            if node.outputs[-1].subject:
+                self.changed.append(node)
 
     def _begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
         sources = node.sources
@@ -566,6 +571,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         result: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
+        tensors: list[Tensor],
+        sources: list[Source],
     ) -> None:
         values = [
             Value(slot, tensor, None)
@@ -577,7 +584,20 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self._late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
         with _quiet(), self._lock:
-            self.pipeline.outputs(plan, call, values)
+            viewed = None
+            if operator.same_elements and values and _as_many(values[0].tensor, tensors[0]):
+                viewed = tensors[0], sources[0]
+            self.pipeline.outputs(plan, call, values, viewed)
+
+    def _before_write(
+        self, operator: Operator, tensors: list[Tensor], sources: list[Source]
+    ) -> None:
+        """Rows of this memory that were asked for and not computed yet must be computed now."""
+        meter = self.pipeline.meter
+        if tensors and tensors[0].is_cuda:
+            meter.before_write(tensors)
+        if any(source is UNKNOWN for source in sources):  # it may share memory with anything
+            meter.forget_rows()
 
     def _deliver_late(self, tensors: list[Tensor]) -> None:
         """Outputs of a collective are complete once something else reads them."""
@@ -606,12 +626,22 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.step = step
         self.order = []
 
+    def take_changed(self) -> list[tuple[Node, list[Source]]]:
+        """Nodes whose edges are others than in the step before, each once."""
+        changed, self.changed = self.changed, []
+        return [(node, node.sources) for node in dict.fromkeys(changed)]
+
     def finish_step(self) -> Orders:
         """The orders of the step that ends; what crosses into the next comes from outside."""
         self._known = self.names.entries()
         orders = Orders(self._setup_order + self.order)
         self._setup_order = []
         return orders
+
+
+def _as_many(view: Tensor, base: Tensor) -> bool:
+    """Whether a view of `same_elements` has them all."""
+    return bool(view.numel() == base.numel() and view.dtype == base.dtype)
 
 
 def _memory_of(tensor: Tensor) -> int:

@@ -26,6 +26,25 @@ _UNINITIALISED = {
 }
 
 
+_SAME_ELEMENTS = {
+    "aten::view",
+    "aten::_unsafe_view",
+    "aten::_reshape_alias",
+    "aten::t",
+    "aten::transpose",
+    "aten::permute",
+    "aten::unsqueeze",
+    "aten::squeeze",
+    "aten::alias",
+    "aten::detach",
+    "aten::lift_fresh",
+    "aten::expand",
+    "aten::slice",
+    "aten::select",
+}
+"""Views that have the elements of what they view, if they have as many of the same type."""
+
+
 NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
 """What an operator makes: one or several new tensors, one view of its first input, the one tensor
 it writes to, no tensor, or anything else."""
@@ -47,6 +66,7 @@ class Operator:
         "name",
         "nested",
         "op_type",
+        "same_elements",
         "uninitialised",
         "view",
         "waits",
@@ -86,6 +106,7 @@ class Operator:
             r.alias_info is not None and not r.alias_info.is_write for r in returns
         )
         self.writes = bool(self.mutated)
+        self.same_elements = full in _SAME_ELEMENTS
         tensors = any("Tensor" in str(r.type) for r in returns)
         single = (
             len(returns) == 1

@@ -142,13 +142,17 @@ class TorchCapture:
         self._begin_step(self._mode.step + 1)
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
-        orders = self._mode.finish_step()
-        with _plain_torch():
-            losses = [Loss(_number(value), node) for value, node in self._losses]
-        self._losses.clear()
-        self._unscaled.clear()
+        step, orders = self._mode.step, self._mode.finish_step()
+        changed = self._mode.take_changed()
         seconds = time.perf_counter() - self._began
-        record = StepRecord(self._mode.step, orders, losses, seconds, skipped, complete)
+        losses, self._losses = self._losses, []
+        self._unscaled.clear()
+
+        def record() -> StepRecord:
+            with _plain_torch():
+                numbers = [Loss(_number(value), node) for value, node in losses]
+            return StepRecord(step, orders, numbers, seconds, skipped, complete, changed)
+
         with _plain_torch():
             self._pipeline.end_step(record)
         self._threads.end_step()

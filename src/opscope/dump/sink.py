@@ -19,6 +19,7 @@ from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
 from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, ValueStats, Want
 from opscope.messages import say
+from opscope.rows import Rows
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
@@ -70,7 +71,7 @@ class DumpSink(BaseSink):
         self._label_book = LabelBook()
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
-        self._elsewhere: set[tuple[Call, IO, int]] = set()
+        self._elsewhere: set[tuple[int, IO, int]] = set()
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
         self._opened: Recorder | None = None
@@ -151,7 +152,7 @@ class DumpSink(BaseSink):
             self._recorder.parameter(self._place(call), label, call.time_us, tensor, source)
 
     @_never_raises
-    def stats(self, rows: Sequence[ValueStats]) -> None:
+    def stats(self, rows: Rows) -> None:
         ready = [
             (self._place(each.call), self._labels[each.call.node], each)
             for each in rows
@@ -223,11 +224,11 @@ class DumpSink(BaseSink):
         call, io, slot = value[:3]
         if call.node not in self._labels or not self._captures(call.step):
             return False
-        return (call, io, slot) not in self._elsewhere
+        return (call.index, io, slot) not in self._elsewhere
 
     def _is_here(self, call: Call, io: IO, slot: int, tensor: Any) -> bool:
         """Whether to take a value for its device; its row is told apart by what is noted here."""
         if self._devices is None or self._devices.select(tensor):
             return self._takes_values
-        self._elsewhere.add((call, io, slot))
+        self._elsewhere.add((call.index, io, slot))
         return False

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.events import IO, Node, Source, Stack, StepRecord, ValueStats
+from opscope.events import Node, Stack, StepRecord
+from opscope.rows import Rows
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.locks import RankLock
@@ -20,10 +21,6 @@ from opscope.rundir.records import edges_record, node_record, now, stack_record,
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
 from opscope.rundir.whole import write_whole
-from opscope.stats.record import INPUT, OUTPUT
-
-_OUTPUT = IO.OUTPUT  # looking up a member of an enum costs as much as packing half a row
-_SHAPES_REMEMBERED = 1 << 16
 
 
 class RankFiles:
@@ -45,35 +42,32 @@ class RankFiles:
         self._orders = self._open_lines(layout.ORDERS, limit=budget // 16)
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._stack_ids: set[int] = set()
-        self._shape_ids: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._shape_count = 0
         self._order_ids: dict[tuple[int, bytes], int] = {}
-        self._ends: dict[int, tuple[list[Source], int]] = {}
         self._step_count = 0
 
     def add_node(self, node: Node) -> None:
         """A call site was seen for the first time."""
         self._add_stack(node.stack)
-        self._ends[node.id] = (list(node.sources), len(node.outputs))
         self._nodes.append(node_record(node))
 
-    def add_rows(self, rows: Sequence[ValueStats]) -> None:
-        """Rows became ready."""
-        shapes, append = self._shape_ids, self._segments.append
-        for call, io, slot, dtype, shape, row in rows:
-            shape_id = shapes.get((dtype, shape))
-            if shape_id is None:
-                shape_id = self._add_shape(dtype, shape)
-            side = OUTPUT if io is _OUTPUT else INPUT
-            append(call.step, call.node.id, call.index, shape_id, row, slot, side)
+    @property
+    def memory(self) -> SegmentWriter:
+        """Where rows are written."""
+        return self._segments
+
+    def add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
+        """A number that rows will use for a dtype with a shape."""
+        self._shapes.append({"id": number, "dtype": dtype, "shape": list(shape)})
+
+    def add_rows(self, rows: Rows) -> None:
+        """Rows of a step; most are where they belong already."""
+        if rows.memory is not self._segments:
+            self._segments.append(rows.records)
 
     def add_step(self, record: StepRecord) -> None:
         """A step ended."""
-        for nodes in record.orders.values():
-            for node in nodes:
-                sources, outputs = self._ends.get(node.id, ([], 0))
-                if sources != node.sources or outputs != len(node.outputs):
-                    self._add_edges(node, record.step, sources)
+        for node, sources in record.changed:
+            self._edges.append(edges_record(node, sources, record.step))
         orders = {graph: self._order_id(graph, nodes) for graph, nodes in record.orders.items()}
         self._steps.append(step_record(record, orders))
         self._step_count += 1
@@ -107,20 +101,6 @@ class RankFiles:
         self._stack_ids.add(stack.id)
         self._sources.add(stack)
         self._stacks.append(stack_record(stack))
-
-    def _add_edges(self, node: Node, step: int, known: list[Source]) -> None:
-        self._ends[node.id] = (list(node.sources), len(node.outputs))
-        if known != node.sources or any(output.subject for output in node.outputs):
-            self._edges.append(edges_record(node, step))
-
-    def _add_shape(self, dtype: str, shape: tuple[int, ...]) -> int:
-        if len(self._shape_ids) >= _SHAPES_REMEMBERED:
-            self._shape_ids.clear()
-        number = self._shape_count
-        self._shape_count += 1
-        self._shapes.append({"id": number, "dtype": dtype, "shape": list(shape)})
-        self._shape_ids[dtype, shape] = number
-        return number
 
     def _order_id(self, graph: int, nodes: Sequence[Node]) -> int | None:
         ids = array("I", [node.id for node in nodes])

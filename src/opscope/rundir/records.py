@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -26,13 +26,13 @@ def node_record(node: Node) -> dict[str, Any]:
         "parameter": node.parameter,
         "gradient_of": node.gradient_of,
         "arguments": node.arguments,
-        **_ends(node),
+        **_ends(node, node.sources),
     }
 
 
-def edges_record(node: Node, step: int) -> dict[str, Any]:
+def edges_record(node: Node, sources: Sequence[Source], step: int) -> dict[str, Any]:
     """One line of edges.jsonl: the ends of a node's edges from `step` on."""
-    return {"node": node.id, "step": step, **_ends(node)}
+    return {"node": node.id, "step": step, **_ends(node, sources)}
 
 
 def stack_record(stack: Stack) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def _ends(node: Node) -> dict[str, Any]:
+def _ends(node: Node, sources: Sequence[Source]) -> dict[str, Any]:
     return {
-        "sources": [_source_record(source) for source in node.sources],
+        "sources": [_source_record(source) for source in sources],
         "outputs": [
             {"slot": output.slot, "parameter": output.parameter, "subject": output.subject}
             for output in node.outputs

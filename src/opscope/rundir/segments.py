@@ -4,78 +4,70 @@ from __future__ import annotations
 
 import mmap
 import os
+from array import array
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from opscope.messages import say_once
 from opscope.rundir.layout import segment_file
-from opscope.stats.record import (
-    FLOAT,
-    INT,
-    PACK_FLOAT,
-    PACK_INT,
-    PACK_UINT,
-    ROW_BYTES,
-    UINT,
-    VALID,
-)
-from opscope.stats.row import Row
+from opscope.stats.memory import ADDRESS, END, NEXT, Buffer, address_of
+from opscope.stats.record import ROW_BYTES
 
 MIB = 1 << 20
 SEGMENT_BYTES = 16 * MIB
 
 
 class SegmentWriter:
-    """Appends rows to `directory`; beyond `budget` bytes the oldest segments are deleted."""
+    """Row memory in `directory`; beyond `budget` bytes the oldest segments are deleted."""
 
     def __init__(self, directory: Path, budget: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         page = mmap.PAGESIZE
+        self.buffer: Buffer = bytearray()
+        self.cursor = array("q", [0, 0, 0])
         self._directory = directory
         self._bytes = max(page, min(segment_bytes, budget // 4) // page * page)
         self._keep = max(1, budget // self._bytes)
         self._budget = budget
         self._number = -1
         self._file = -1
-        self._buffer: mmap.mmap
-        self._offset = 0
-        self._end = 0
+        self.on_error: Callable[[OSError], None] = lambda error: None
+        """Told when there is no room for more."""
 
     @property
     def rows(self) -> int:
         """How many rows have been written, dropped ones included."""
         full = max(self._number, 0) * (self._bytes // ROW_BYTES)
-        return full + self._offset // ROW_BYTES
+        return full + self.cursor[NEXT] // ROW_BYTES
 
     @property
     def dropped(self) -> int:
         """How many rows were deleted to stay within the budget."""
         return max(0, self._number + 1 - self._keep) * (self._bytes // ROW_BYTES)
 
-    def append(
-        self, step: int, node: int, call: int, shape: int, row: Row, slot: int, io: int
-    ) -> None:
-        """Write one row; its first byte goes last, so a reader never sees half of one."""
-        offset = self._offset
-        if offset == self._end:
-            self._advance()
-            offset = 0
-        pack, kind = PACK_FLOAT, FLOAT
-        if isinstance(row[1], int):
-            pack, kind = (PACK_INT, INT) if row[2] < 1 << 63 else (PACK_UINT, UINT)
-        pack(self._buffer, offset, io, kind, slot, step, node, call, shape, *row)
-        self._buffer[offset] = VALID
-        self._offset = offset + ROW_BYTES
+    def append(self, records: NDArray[np.void]) -> None:
+        """Copy records that were written elsewhere; their first bytes go last."""
+        data = np.ascontiguousarray(records).view(np.uint8).reshape(-1, ROW_BYTES)
+        while len(data):
+            if self.cursor[NEXT] == self.cursor[END]:
+                self.advance()
+            offset = self.cursor[NEXT]
+            part = data[: (self.cursor[END] - offset) // ROW_BYTES]
+            target = np.frombuffer(self.buffer, np.uint8, part.size, offset).reshape(part.shape)
+            target[:, 1:] = part[:, 1:]
+            target[:, 0] = part[:, 0]
+            self.cursor[NEXT] = offset + part.size
+            data = data[len(part) :]
 
-    def close(self) -> None:
-        """Give back the space that was reserved and not used."""
-        if self._file < 0:
-            return
-        self._buffer.close()
+    def advance(self) -> None:
+        """Close the segment and begin the next; OSError if the disk has no room for it."""
         try:
-            os.ftruncate(self._file, self._offset)
-        finally:
-            os.close(self._file)
-            self._file = -1
-            self._end = self._offset
+            self._advance()
+        except OSError as error:
+            self.on_error(error)
+            raise
 
     def _advance(self) -> None:
         self.close()
@@ -86,12 +78,26 @@ class SegmentWriter:
         file = os.open(segment_file(self._directory, number), _CREATE, 0o644)
         try:
             os.posix_fallocate(file, 0, self._bytes)
-            self._buffer = mmap.mmap(file, self._bytes)
+            self.buffer = mmap.mmap(file, self._bytes)
         except OSError:
             os.ftruncate(file, 0)
             os.close(file)
             raise
-        self._file, self._number, self._offset, self._end = file, number, 0, self._bytes
+        self._file, self._number = file, number
+        self.cursor[NEXT], self.cursor[END] = 0, self._bytes
+        self.cursor[ADDRESS] = address_of(self.buffer)
+
+    def close(self) -> None:
+        """Give back the space that was reserved and not used."""
+        if self._file < 0:
+            return
+        self.buffer = bytearray()  # records of it may still be looked at, so it is not unmapped
+        self.cursor[END] = self.cursor[NEXT]
+        try:
+            os.ftruncate(self._file, self.cursor[NEXT])
+        finally:
+            os.close(self._file)
+            self._file = -1
 
     def _make_room(self) -> None:
         oldest = self._number + 1 - self._keep

@@ -1,42 +1,50 @@
-"""The seam between a tensor and its row: rows may be ready at once or only after a flush."""
+"""The seam between a tensor and its row: filled in at once on the CPU, later on a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
+from opscope.stats.memory import Buffer
 from opscope.stats.numpy_stats import row_of
-from opscope.stats.row import EMPTY, Row
+from opscope.stats.record import write_numbers
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
 
-class Pending:
-    """A row that was asked for; `row` may be read once `ready` is true."""
+class Ticket(Protocol):
+    """Rows that a device is still computing."""
 
-    __slots__ = ("ready", "row")
+    def ready(self) -> bool:
+        """Whether the numbers have arrived."""
 
-    def __init__(self, row: Row = EMPTY, ready: bool = False) -> None:
-        self.row = row
-        self.ready = ready
+    def wait(self) -> None:
+        """Return when they have."""
 
-
-class StatsEngine(Protocol):
-    """Computes rows of tensors, without making the training wait where it can."""
-
-    def submit(self, tensor: Any) -> Pending:
-        """Ask for the row of a tensor as it is now; it has no `unsupported_reason`."""
-
-    def flush(self) -> None:
-        """Make every row submitted so far ready."""
+    def deliver(self) -> None:
+        """Write them into their records, and make these valid."""
 
 
-class NumpyEngine:
-    """The reference engine: every row is ready at once."""
+class NumpyRows:
+    """The reference: every row is filled in at once."""
 
-    def submit(self, tensor: Any) -> Pending:
+    def fill(self, tensor: Any, buffer: Buffer, offset: int) -> bool:
+        """Fill in the record at `offset` with the numbers of a tensor as it is now.
+
+        Returns whether that is done; otherwise the ticket of the next `flush` does it. The tensor
+        has no `unsupported_reason`.
+        """
         array = to_numpy(tensor)
         if array is None:
             raise TypeError(f"no statistics for {unsupported_reason(tensor)}")
-        return Pending(row_of(array), ready=True)
+        write_numbers(buffer, offset, row_of(array))
+        return True
 
-    def flush(self) -> None:
-        pass
+    def before_write(self, tensors: Iterable[Any]) -> None:
+        """Something is about to write to these tensors in place."""
+
+    def flush(self) -> Ticket | None:
+        """A ticket for the rows that are not filled in yet."""
+        return None
+
+
+Engine = NumpyRows

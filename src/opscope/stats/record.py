@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 
 import numpy as np
@@ -41,8 +42,11 @@ DTYPES = {
 }
 """dtype name → its number, which is torch's own (`c10::ScalarType`)."""
 
-_STRUCTS = {kind: struct.Struct(f"<xBBxIiIIIQ{kind}{kind}dddd6Q") for kind in "dqQ"}
-PACK_FLOAT, PACK_INT, PACK_UINT = (_STRUCTS[kind].pack_into for kind in "dqQ")
+HEAD = struct.Struct("<BBBxIiIII")
+"""valid, io, kind, slot, step, node, call, shape: what a record begins with."""
+NUMBERS = 24
+"""Where the numbers of a record begin."""
+_NUMBERS = {kind: struct.Struct(f"<Q{code}{code}dddd6Q") for kind, code in enumerate("dqQ")}
 
 _FIELDS = {
     "valid": ("u1", 0),
@@ -95,3 +99,12 @@ def row_from(record: np.void) -> Row:
 def description() -> dict[str, object]:
     """The record as run.json describes it: NumPy type and byte offset of each field."""
     return {"bytes": ROW_BYTES, "fields": {name: list(spot) for name, spot in _FIELDS.items()}}
+
+
+def write_numbers(buffer: bytearray | mmap.mmap, offset: int, row: Row) -> None:
+    """Fill in the numbers of the record at `offset`, and what kind they are of."""
+    kind = FLOAT
+    if isinstance(row[1], int):
+        kind = INT if row[2] < 1 << 63 else UINT
+    _NUMBERS[kind].pack_into(buffer, offset + NUMBERS, *row)
+    buffer[offset + 2] = kind

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
+
+from helpers.made_rows import MadeRows
 from opscope.dump.sink import DumpSink
 from opscope.events import (
     IO,
@@ -65,6 +69,7 @@ class MadeDump:
         self.sink = DumpSink(settings, run_id, **options)
         self.step = 0
         self.executed: dict[int, list[Node]] = {}
+        self._rows = MadeRows(self.sink)
         self._index = 0
         self._wants: dict[Node, Want] = {}
 
@@ -98,11 +103,11 @@ class MadeDump:
         if ins and want & Want.INPUT_VALUES:
             self.sink.inputs(call, ins)
         if ins and want & Want.INPUT_STATS:
-            self.sink.stats([_stats(call, IO.INPUT, value) for value in ins])
+            self._rows.deliver([_stats(call, IO.INPUT, value) for value in ins])
         if outs and want & Want.OUTPUT_VALUES:
             self.sink.outputs(call, outs)
         if outs and want & Want.OUTPUT_STATS:
-            self.sink.stats([_stats(call, IO.OUTPUT, value) for value in outs])
+            self._rows.deliver([_stats(call, IO.OUTPUT, value) for value in outs])
         return call
 
     def parameter(self, node: Node, name: str, tensor: Any) -> None:

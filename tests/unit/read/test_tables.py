@@ -46,7 +46,7 @@ def test_integers_are_exact_and_what_is_missing_is_null(tmp_path: Path) -> None:
         value = ValueStats(
             Call(made.linear, 0, index, 0, 0), IO.OUTPUT, 0, "x", (), row(min=low, max=high)
         )
-        made.writer.stats([value])
+        made.rows.deliver([value])
     made.writer.close()
     assert ask(tmp_path, "select min, max, min_int, max_int from stats order by call") == [
         (-(2.0**63), 2.0**63, -(2**63), 2**63 - 1),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
+
+from helpers.made_rows import MadeRows
 from opscope.events import (
     IO,
     Call,
@@ -15,6 +19,7 @@ from opscope.events import (
     Output,
     Outside,
     Phase,
+    Source,
     Stack,
     StepRecord,
     ValueStats,
@@ -101,7 +106,9 @@ class MadeRun:
             Output(self.backward, 0),
         ]
         self.nodes = [self.linear, self.loss, self.backward, self.update]
+        self.rows = MadeRows(self.writer)
         self._called: set[int] = set()
+        self._edges: dict[int, tuple[list[Source], int]] = {}
 
     def open(self) -> MadeRun:
         """Open the writer; returns self."""
@@ -115,11 +122,11 @@ class MadeRun:
             self.writer.node(node)
         call = Call(node, step, index, 0, 0)
         if isinstance(node.sources[0], Outside):
-            self.writer.stats([ValueStats(call, IO.INPUT, 0, "bfloat16", (3, 2), row(-mean))])
+            self.rows.deliver([ValueStats(call, IO.INPUT, 0, "bfloat16", (3, 2), row(-mean))])
         if not node.outputs:
             label = "fc.weight" if node is self.update else ""
             node.outputs.append(Output(node, 0, label, label))
-        self.writer.stats([ValueStats(call, IO.OUTPUT, 0, "float32", (2, 3), row(mean))])
+        self.rows.deliver([ValueStats(call, IO.OUTPUT, 0, "float32", (2, 3), row(mean))])
 
     def step(self, step: int, loss: float | None = None) -> None:
         """One whole step; each output's mean is 100 * step + its place in the step."""
@@ -128,7 +135,19 @@ class MadeRun:
             self.call(node, step, index, 100.0 * step + index)
         value = 1.0 / (step + 1) if loss is None else loss
         losses = [Loss(value, self.loss)]
-        self.writer.step_end(StepRecord(step, {0: list(self.nodes)}, losses, 0.25))
+        record = StepRecord(step, {0: list(self.nodes)}, losses, 0.25, changed=self._changed())
+        self.writer.step_end(record)
+
+    def _changed(self) -> list[tuple[Node, list[Source]]]:
+        """Nodes with other sources, or with a labelled output since they were first told of."""
+        changed = []
+        for node in self.nodes:
+            labelled = sum(bool(output.subject) for output in node.outputs)
+            now = node.sources, labelled
+            if self._edges.get(node.id, (node.sources, 0)) != now:
+                changed.append((node, node.sources))
+            self._edges[node.id] = now
+        return changed
 
 
 def write_run(directory: Path, rank: int = 0, steps: int = 3, **kwargs: Any) -> MadeRun:

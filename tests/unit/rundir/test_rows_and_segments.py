@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.made_rows import record_of
 from opscope.read.run import read_segment
 from opscope.rundir.layout import segment_files
 from opscope.rundir.segments import SegmentWriter
+from opscope.stats.memory import records_in
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, row_from
 from opscope.stats.row import EMPTY, Row
 
+TESTS = str(Path(__file__).resolve().parents[2])
 PAGE_ROWS = 4096 // ROW_BYTES
 FLOATS = Row(10, -1.5, math.inf, 0.1, 0.2, 0.3, 0.4, 1, 2, 3, 4, 5, 6)
 
@@ -28,7 +31,8 @@ def write(directory: Path, rows: list[Row], budget: int = 1 << 30, **kwargs: Any
     """Write rows, numbered by step."""
     writer = SegmentWriter(directory, budget, **kwargs)
     for step, row in enumerate(rows):
-        writer.append(step, 7, step + 1, 9, row, 2, 1)
+        record = record_of(row, 1, 0, 2, step, 7, step + 1, 9)
+        writer.append(records_in(record, 0, ROW_BYTES))
     return writer
 
 
@@ -125,12 +129,16 @@ def test_an_unfinished_record_is_not_read(tmp_path: Path) -> None:
 
 WRITE_FOREVER = """
 import itertools, sys
+sys.path.append(sys.argv[2])
 from pathlib import Path
 from opscope.rundir.segments import SegmentWriter
+from helpers.made_rows import record_of
+from opscope.stats.memory import records_in
 from opscope.stats.row import Row
 writer = SegmentWriter(Path(sys.argv[1]), 1 << 30, segment_bytes=1 << 16)
 for step in itertools.count():
-    writer.append(step, 1, step, 0, Row(step, *[float(step)] * 6, *[step] * 6), 0, 1)
+    row = Row(step, *[float(step)] * 6, *[step] * 6)
+    writer.append(records_in(record_of(row, 1, 0, 0, step, 1, step, 0), 0, 128))
     if step == 1000:
         print("going", flush=True)
 """
@@ -138,7 +146,7 @@ for step in itertools.count():
 
 def test_rows_survive_sigkill_and_are_readable_before_it(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", WRITE_FOREVER, str(tmp_path)], stdout=subprocess.PIPE
+        [sys.executable, "-c", WRITE_FOREVER, str(tmp_path), TESTS], stdout=subprocess.PIPE
     )
     try:
         assert process.stdout is not None and process.stdout.readline() == b"going\n"

@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_run import SCRIPT, MadeRun, row, write_run
+from made_run import SCRIPT, MadeRun, write_run
 
-from opscope.events import IO, Call, Frame, Output, Stack, StepRecord, ValueStats, Want
+from opscope.events import Frame, Output, Stack, StepRecord, Want
 from opscope.rundir.layout import copied_source
 from opscope.stats.record import ROW_BYTES
 
@@ -179,30 +178,6 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path: Path, capsys: An
     said = capsys.readouterr().err
     assert said.count("cannot write the run") == 1
     assert str(tmp_path / "file/run") in said
-
-
-def test_threads_do_not_overwrite_each_others_rows(tmp_path: Path) -> None:
-    made = MadeRun(tmp_path).open()
-    made.writer.node(made.linear)
-
-    def write(thread: int) -> None:
-        for index in range(2000):
-            call = Call(made.linear, thread, index, 0, 0)
-            made.writer.stats([ValueStats(call, IO.OUTPUT, 0, "float32", (index % 7,), row())])
-
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    made.writer.close()
-    from opscope.read.run import open_run
-
-    rank = open_run(tmp_path).rank(0)
-    rows = rank.stats()
-    assert len({(r["step"], r["call"]) for r in rows}) == len(rows) == 8000
-    assert len(rank.types) == 7
-    assert all(rank.types[int(r["shape"])].shape == (r["call"] % 7,) for r in rows[::50])
 
 
 def test_a_forked_child_does_not_write(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import assert_row, reference
 
-from opscope.stats.engine import NumpyEngine
+from opscope.stats.engine import NumpyRows
+from opscope.stats.memory import records_in
+from opscope.stats.record import ROW_BYTES, row_from
+from opscope.stats.row import Row
 from opscope.stats.torch_values import dtype_name, shape_of, to_numpy, unsupported_reason
 
 torch = pytest.importorskip("torch")
@@ -43,6 +46,13 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def row_of_tensor(tensor: torch.Tensor) -> Row:
+    """The row that the NumPy engine fills in, read back from its record."""
+    buffer = bytearray(ROW_BYTES)
+    assert NumpyRows().fill(tensor, buffer, 0)
+    return row_from(records_in(buffer, 0, ROW_BYTES)[0])
+
+
 @settings(max_examples=250, deadline=None)
 @given(
     st.sampled_from(FLOATS),
@@ -55,7 +65,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 def test_rows_of_float_tensors(dtype: str, layout: str, values: list[float]) -> None:
     tensor = LAYOUTS[layout](torch.tensor(values, dtype=torch.float32).to(getattr(torch, dtype)))
     exact = tensor.detach().to(torch.float64).flatten().tolist()
-    assert_row(NumpyEngine().submit(tensor).row, exact)
+    assert_row(row_of_tensor(tensor), exact)
     assert dtype_name(tensor) == dtype
     assert shape_of(tensor) == to_numpy(tensor).shape
 
@@ -68,7 +78,7 @@ def test_rows_of_integer_tensors(dtype: str, layout: str) -> None:
     base = torch.from_numpy(np.array([*ends, 1, 0, 1, *ends], kind))
     tensor = LAYOUTS[layout](base)
     expected = reference([int(v) for v in tensor.flatten().tolist()])
-    row = NumpyEngine().submit(tensor).row
+    row = row_of_tensor(tensor)
     for name in ("count", "min", "max", "mean", "mean_abs", "zero", "negative", "positive"):
         found, wanted = getattr(row, name), expected[name]
         assert found == wanted or (math.isnan(found) and math.isnan(wanted)), name
@@ -79,7 +89,7 @@ def test_rows_of_conjugated_and_negated_tensors() -> None:
     assert to_numpy(tensor.conj()).tolist() == [3 - 4j, -1 + 1j]
     assert tensor.conj().imag.is_neg()
     assert to_numpy(tensor.conj().imag).tolist() == [-4.0, 1.0]
-    assert NumpyEngine().submit(tensor.conj()).row.max == 5.0
+    assert row_of_tensor(tensor.conj()).max == 5.0
 
 
 def test_complex32_becomes_complex64() -> None:
@@ -87,7 +97,7 @@ def test_complex32_becomes_complex64() -> None:
         warnings.simplefilter("ignore")
         tensor = torch.tensor([3 + 4j]).to(torch.complex32)
     assert to_numpy(tensor).dtype == np.complex64
-    assert NumpyEngine().submit(tensor).row.l2 == 5.0
+    assert row_of_tensor(tensor).l2 == 5.0
 
 
 @pytest.mark.parametrize(
@@ -148,7 +158,7 @@ def test_what_has_no_numbers_is_named(reason: str) -> None:
     assert unsupported_reason(tensor) == reason
     assert to_numpy(tensor) is None
     with pytest.raises(TypeError, match=reason):
-        NumpyEngine().submit(tensor)
+        row_of_tensor(tensor)
 
 
 def test_tensors_inside_torch_func_are_left_alone() -> None:
@@ -162,11 +172,3 @@ def test_tensors_inside_torch_func_are_left_alone() -> None:
     torch.func.vmap(look)(torch.ones(2, 3))
     torch.func.grad(look)(torch.ones(3))
     assert seen == ["tensors wrapped by torch.func"] * 2
-
-
-def test_numpy_rows_are_ready_at_once() -> None:
-    engine = NumpyEngine()
-    pending = engine.submit(torch.tensor([1.0, 2.0]))
-    assert pending.ready
-    engine.flush()
-    assert pending.row.mean == 1.5

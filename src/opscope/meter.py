@@ -1,0 +1,206 @@
+"""Turns values into rows: where each record goes, what need not be read again, what comes late."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import Output, Source
+from opscope.messages import say_once
+from opscope.rows import Kinds
+from opscope.stats.engine import Engine, Ticket
+from opscope.stats.memory import END, NEXT, Buffer, PlainMemory, RowMemory, records_in
+from opscope.stats.record import HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
+from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
+
+Span = tuple[NDArray[np.void], RowMemory]
+"""Records that follow each other, and the memory they are in."""
+
+
+OnKind = Callable[[int, str, tuple[int, ...]], None]
+
+
+class _Known(NamedTuple):
+    """A row of this step, and the tensor it is of."""
+
+    identity: tuple[Any, ...]
+    buffer: Buffer
+    offset: int
+    filled: bool
+
+
+class Late(NamedTuple):
+    """What must happen before the rows of a step can be read."""
+
+    ticket: Ticket
+    copies: list[tuple[Buffer, int, Buffer, int]]
+
+    def deliver(self) -> None:
+        """Fill in the records that were waiting."""
+        self.ticket.deliver()
+        for source, start, target, offset in self.copies:
+            _copy(source, start, target, offset)
+            target[offset] = source[start]
+
+
+class Meter:
+    """Writes the records of one rank. One thread at a time uses it."""
+
+    def __init__(
+        self, engine: Engine, on_kind: Callable[[int, str, tuple[int, ...]], None]
+    ) -> None:
+        self.engine = engine
+        self.kinds = Kinds()
+        self.moments = array("q")
+        """Index, stream and time in µs of every call with rows in this step."""
+        self._on_kind = on_kind
+        self._kind_of: dict[tuple[Any, ...], int] = {}
+        self._rows: dict[Source, _Known] = {}
+        self._copies: list[tuple[Buffer, int, Buffer, int]] = []
+        self._spans: list[Span] = []
+        self._memory: RowMemory = PlainMemory()
+        self._start = 0
+
+    @property
+    def memory(self) -> RowMemory:
+        """Where records go now."""
+        return self._memory
+
+    @property
+    def held(self) -> int:
+        """How many rows the memory holds that have not been delivered, at least."""
+        return sum(len(records) for records, _ in self._spans)
+
+    def use(self, memory: RowMemory) -> None:
+        """Write into this memory from here on."""
+        self._close_span()
+        self._memory = memory
+        self._start = memory.cursor[NEXT]
+
+    def take(self) -> int:
+        """The offset of a new record in the memory's buffer."""
+        cursor = self._memory.cursor
+        if cursor[NEXT] == cursor[END]:
+            self.advance()
+            cursor = self._memory.cursor
+        offset = cursor[NEXT]
+        cursor[NEXT] = offset + ROW_BYTES
+        return offset
+
+    def advance(self) -> None:
+        """Make room for more records, if need be in plain memory."""
+        self._close_span()
+        try:
+            self._memory.advance()
+        except OSError:  # the memory's owner has been told, and says so
+            self._memory = PlainMemory()
+            self._memory.advance()
+        self._start = self._memory.cursor[NEXT]
+
+    def measure(
+        self,
+        step: int,
+        node: int,
+        call: int,
+        side: int,
+        slot: int,
+        tensor: Any,
+        source: Source | None,
+        viewed: tuple[Any, Source] | None = None,
+    ) -> None:
+        """Write the row of a value.
+
+        `source` is where an input came from, or which output this is. If the output has the very
+        elements of an input, `viewed` is that input and where it came from.
+        """
+        if reason := unsupported_reason(tensor):
+            say_once(f"no statistics for {reason}")
+            return
+        number = self._kind_of.get((tensor.dtype, tensor.shape))
+        if number is None:
+            number = self._new_kind(tensor)
+        offset = self.take()
+        buffer = self._memory.buffer
+        HEAD.pack_into(buffer, offset, 0, side, 0, slot, step, node, call, number)
+        known = None
+        if viewed is not None:
+            known = self._known(*viewed)
+        elif side == INPUT:
+            known = self._known(tensor, source)
+        if known is not None:
+            filled = known.filled
+            if filled:
+                _copy(known.buffer, known.offset, buffer, offset)
+            else:
+                self._copies.append((known.buffer, known.offset, buffer, offset))
+        else:
+            filled = self.engine.fill(tensor, buffer, offset)
+        if filled:
+            buffer[offset] = VALID
+        if source is not None and _lasts(source):
+            self._rows[source] = _Known(_identity(tensor), buffer, offset, filled)
+
+    def forget_rows(self) -> None:
+        """Something may have changed unseen: read everything again."""
+        self._rows.clear()
+
+    def before_write(self, tensors: Iterable[Any]) -> None:
+        """Something is about to write to these tensors in place."""
+        self.engine.before_write(tensors)
+
+    def end_step(self) -> tuple[list[Span], array[int], Late | None]:
+        """The records of the step, the moments of its calls, and what they wait for."""
+        ticket = self.engine.flush()
+        self._close_span()
+        spans, self._spans = self._spans, []
+        moments, self.moments = self.moments, array("q")
+        copies, self._copies = self._copies, []
+        self._rows.clear()
+        return spans, moments, None if ticket is None else Late(ticket, copies)
+
+    def _known(self, tensor: Any, source: Source | None) -> _Known | None:
+        known = self._rows.get(source) if source is not None else None
+        if known is not None and known.identity == _identity(tensor):
+            return known
+        return None
+
+    def _new_kind(self, tensor: Any) -> int:
+        kind = dtype_name(tensor), shape_of(tensor)
+        number = self.kind_number(*kind)
+        if len(self._kind_of) > len(self.kinds.number_of):
+            self._kind_of.clear()
+        self._kind_of[tensor.dtype, tensor.shape] = number
+        return number
+
+    def kind_number(self, dtype: str, shape: tuple[int, ...]) -> int:
+        """The number of a dtype with a shape."""
+        number = self.kinds.number_of.get((dtype, shape))
+        if number is None:
+            number = self.kinds.add((dtype, shape))
+            self._on_kind(number, dtype, shape)
+        return number
+
+    def _close_span(self) -> None:
+        end = self._memory.cursor[NEXT]
+        if end > self._start:
+            records = records_in(self._memory.buffer, self._start, end)
+            self._spans.append((records, self._memory))
+        self._start = end
+
+
+def _lasts(source: Source) -> bool:
+    """Whether what comes from this source is known to change by operators only."""
+    return isinstance(source, Output) or source.kind in ("parameter", "buffer", "state")
+
+
+def _identity(tensor: Any) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _copy(source: Buffer, start: int, target: Buffer, offset: int) -> None:
+    target[offset + 2] = source[start + 2]
+    target[offset + NUMBERS : offset + ROW_BYTES] = source[start + NUMBERS : start + ROW_BYTES]

@@ -1,0 +1,102 @@
+"""Rows on their way to the sinks: records of one step, and what their numbers stand for."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import IO, Call, Node, ValueStats
+from opscope.stats.memory import RowMemory
+from opscope.stats.record import INPUT, row_from
+
+Kind = tuple[str, tuple[int, ...]]
+"""A dtype and a shape."""
+
+_KINDS_REMEMBERED = 1 << 16
+
+
+class Kinds:
+    """Numbers for dtypes with shapes, given once each as long as they are remembered."""
+
+    def __init__(self) -> None:
+        self.number_of: dict[Kind, int] = {}
+        self.by_number: dict[int, Kind] = {}
+        self._next = 0
+
+    def add(self, kind: Kind) -> int:
+        """A new number; of very many kinds the oldest are forgotten."""
+        number = self._next
+        self._next += 1
+        self.number_of[kind] = number
+        self.by_number[number] = kind
+        old = self.by_number.pop(number - _KINDS_REMEMBERED, None)
+        if old is not None and self.number_of.get(old) == number - _KINDS_REMEMBERED:
+            del self.number_of[old]
+        return number
+
+
+class Rows(Sequence[ValueStats]):
+    """Rows of one step that became ready: `records` of `ROW_DTYPE`; as objects when iterated.
+
+    Other sinks may have asked for some of them. `memory` is where the records are; `moments` has,
+    for every call with rows, its index, its stream and its time in µs, one after the other.
+    """
+
+    def __init__(
+        self,
+        records: NDArray[np.void],
+        memory: RowMemory | None,
+        nodes: Sequence[Node],
+        kinds: Mapping[int, Kind],
+        moments: array[int],
+    ) -> None:
+        self.records = records
+        self.memory = memory
+        self.nodes = nodes
+        self.kinds = kinds
+        self._moments = moments
+        self._calls: dict[int, Call] = {}
+        self._times: dict[int, tuple[int, int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> ValueStats: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> ValueStats | Rows:
+        if isinstance(index, slice):
+            return Rows(self.records[index], self.memory, self.nodes, self.kinds, self._moments)
+        return self._value(self.records[index])
+
+    def __iter__(self) -> Iterator[ValueStats]:
+        return map(self._value, self.records)
+
+    @property
+    def moments(self) -> dict[int, tuple[int, int]]:
+        """Call index → stream and time in µs."""
+        if self._times is None:
+            flat = self._moments
+            self._times = {flat[i]: (flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)}
+        return self._times
+
+    def _value(self, record: np.void) -> ValueStats:
+        dtype, shape = self.kinds[int(record["shape"])]
+        io = IO.INPUT if record["io"] == INPUT else IO.OUTPUT
+        return ValueStats(
+            self._call(record), io, int(record["slot"]), dtype, shape, row_from(record)
+        )
+
+    def _call(self, record: np.void) -> Call:
+        index = int(record["call"])
+        call = self._calls.get(index)
+        if call is None:
+            node = self.nodes[int(record["node"])]
+            stream, time_us = self.moments.get(index, (0, 0))
+            call = self._calls[index] = Call(node, int(record["step"]), index, stream, time_us)
+        return call
