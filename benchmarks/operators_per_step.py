@@ -18,7 +18,7 @@ import torch
 from opscope.capture.torch_capture import TorchCapture
 from opscope.events import BaseSink
 from opscope.pipeline import Pipeline
-from opscope.stats.engine import NumpyRows
+from opscope.stats.engine import Engine
 
 SIZES = (500, 1000, 2000, 5000, 10_000, 20_000)
 TOTAL = 60_000
@@ -57,7 +57,7 @@ def main() -> None:
     for operators in SIZES:
         step, optimizer = make_step(operators)
         plain = per_operator(step, operators)
-        capture = TorchCapture(Pipeline([BaseSink()], NumpyRows()), lambda: 0)
+        capture = TorchCapture(Pipeline([BaseSink()], Engine()), lambda: 0)
         capture.start()
         step()
         watched = per_operator(step, operators)

@@ -27,7 +27,7 @@ import opscope
 from opscope.capture.torch_capture import TorchCapture
 from opscope.events import BaseSink
 from opscope.pipeline import Pipeline
-from opscope.stats.engine import NumpyRows
+from opscope.stats.engine import Engine
 
 MODES = ("capture", "idle", "stats")
 
@@ -44,7 +44,7 @@ def watching(mode: str) -> Iterator[None]:
         shutil.rmtree(directory)
     else:
         wanted = (lambda step: step == 0) if mode == "idle" else (lambda step: True)
-        capture = TorchCapture(Pipeline([BaseSink()], NumpyRows(), wanted), lambda: 0)
+        capture = TorchCapture(Pipeline([BaseSink()], Engine(), wanted), lambda: 0)
         capture.start()
         yield
         capture.stop()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from opscope.events import Output, Source
 from opscope.messages import say_once
 from opscope.rows import Kinds
 from opscope.stats.engine import Engine, Ticket
-from opscope.stats.memory import END, NEXT, Buffer, PlainMemory, RowMemory, records_in
+from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
 from opscope.stats.record import HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
 from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
 
@@ -21,6 +22,8 @@ Span = tuple[NDArray[np.void], RowMemory]
 """Records that follow each other, and the memory they are in."""
 
 
+Copy = tuple[int, int]
+"""Addresses of a record and of one that gets the same numbers."""
 OnKind = Callable[[int, str, tuple[int, ...]], None]
 
 
@@ -28,8 +31,7 @@ class _Known(NamedTuple):
     """A row of this step, and the tensor it is of."""
 
     identity: tuple[Any, ...]
-    buffer: Buffer
-    offset: int
+    address: int
     filled: bool
 
 
@@ -37,14 +39,26 @@ class Late(NamedTuple):
     """What must happen before the rows of a step can be read."""
 
     ticket: Ticket
-    copies: list[tuple[Buffer, int, Buffer, int]]
+    copies: list[Copy]
 
     def deliver(self) -> None:
         """Fill in the records that were waiting."""
         self.ticket.deliver()
-        for source, start, target, offset in self.copies:
-            _copy(source, start, target, offset)
-            target[offset] = source[start]
+        for source, target in self.copies:
+            _copy(source, target)
+
+
+class RowHook(Protocol):
+    """Native code that writes records too."""
+
+    def set_memory(self, memory: RowMemory) -> None:
+        """Records go here now."""
+
+    def forget_rows(self) -> None:
+        """Something may have changed unseen."""
+
+    def end_step(self) -> tuple[bytes, list[Copy]]:
+        """Moments and copies of its records."""
 
 
 class Meter:
@@ -60,10 +74,11 @@ class Meter:
         self._on_kind = on_kind
         self._kind_of: dict[tuple[Any, ...], int] = {}
         self._rows: dict[Source, _Known] = {}
-        self._copies: list[tuple[Buffer, int, Buffer, int]] = []
+        self._copies: list[Copy] = []
         self._spans: list[Span] = []
         self._memory: RowMemory = PlainMemory()
         self._start = 0
+        self.hook: RowHook | None = None
 
     @property
     def memory(self) -> RowMemory:
@@ -78,8 +93,7 @@ class Meter:
     def use(self, memory: RowMemory) -> None:
         """Write into this memory from here on."""
         self._close_span()
-        self._memory = memory
-        self._start = memory.cursor[NEXT]
+        self._set_memory(memory)
 
     def take(self) -> int:
         """The offset of a new record in the memory's buffer."""
@@ -97,9 +111,15 @@ class Meter:
         try:
             self._memory.advance()
         except OSError:  # the memory's owner has been told, and says so
-            self._memory = PlainMemory()
+            self._set_memory(PlainMemory())
             self._memory.advance()
         self._start = self._memory.cursor[NEXT]
+
+    def _set_memory(self, memory: RowMemory) -> None:
+        self._memory = memory
+        self._start = memory.cursor[NEXT]
+        if self.hook is not None:
+            self.hook.set_memory(memory)
 
     def measure(
         self,
@@ -125,6 +145,7 @@ class Meter:
             number = self._new_kind(tensor)
         offset = self.take()
         buffer = self._memory.buffer
+        address = self._memory.cursor[ADDRESS] + offset
         HEAD.pack_into(buffer, offset, 0, side, 0, slot, step, node, call, number)
         known = None
         if viewed is not None:
@@ -134,19 +155,21 @@ class Meter:
         if known is not None:
             filled = known.filled
             if filled:
-                _copy(known.buffer, known.offset, buffer, offset)
+                _copy(known.address, address)
             else:
-                self._copies.append((known.buffer, known.offset, buffer, offset))
+                self._copies.append((known.address, address))
         else:
-            filled = self.engine.fill(tensor, buffer, offset)
-        if filled:
-            buffer[offset] = VALID
+            filled = self.engine.fill(tensor, address)
+            if filled:
+                buffer[offset] = VALID
         if source is not None and _lasts(source):
-            self._rows[source] = _Known(_identity(tensor), buffer, offset, filled)
+            self._rows[source] = _Known(_identity(tensor), address, filled)
 
     def forget_rows(self) -> None:
         """Something may have changed unseen: read everything again."""
         self._rows.clear()
+        if self.hook is not None:
+            self.hook.forget_rows()
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place."""
@@ -159,6 +182,10 @@ class Meter:
         spans, self._spans = self._spans, []
         moments, self.moments = self.moments, array("q")
         copies, self._copies = self._copies, []
+        if self.hook is not None:
+            more_moments, more_copies = self.hook.end_step()
+            moments.frombytes(more_moments)
+            copies += more_copies
         self._rows.clear()
         return spans, moments, None if ticket is None else Late(ticket, copies)
 
@@ -201,6 +228,8 @@ def _identity(tensor: Any) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
-def _copy(source: Buffer, start: int, target: Buffer, offset: int) -> None:
-    target[offset + 2] = source[start + 2]
-    target[offset + NUMBERS : offset + ROW_BYTES] = source[start + NUMBERS : start + ROW_BYTES]
+def _copy(source: int, target: int) -> None:
+    """Give a record the numbers of another; its first byte, which makes it valid, comes last."""
+    ctypes.memmove(target + NUMBERS, source + NUMBERS, ROW_BYTES - NUMBERS)
+    ctypes.memmove(target + 2, source + 2, 1)
+    ctypes.memmove(target, source, 1)

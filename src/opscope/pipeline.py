@@ -82,6 +82,8 @@ class Pipeline:
         self._hands_out_values = False
         self._step = 0
         self.revision = 0
+        self.on_revision: Callable[[], None] = lambda: None
+        """Called when plans made so far have become void."""
 
     def open(self, rank: int) -> None:
         """Open the sinks, now that the rank is known, and tell them of what was seen so far."""
@@ -89,7 +91,7 @@ class Pipeline:
             return
         self._opened = True
         self._each(self._sinks, "open", rank)
-        self.revision += 1
+        self._renew_plans()
         for node in self._nodes:
             self._each(self._sinks, "node", node)
         for number, kind in self.meter.kinds.by_number.items():
@@ -124,14 +126,18 @@ class Pipeline:
         active = tuple(sink for sink in self._sinks if sink.wants_step(step))
         if active != self._active:
             self._active = active
-            self.revision += 1
+            self._renew_plans()
         self._step = step
         if self._opened:
             self._each(active, "step_begin", step)
 
     def forget_plans(self) -> None:
         """Ask the sinks anew what they want."""
+        self._renew_plans()
+
+    def _renew_plans(self) -> None:
         self.revision += 1
+        self.on_revision()
 
     def add_node(self, node: Node) -> None:
         """A new call site."""
@@ -283,7 +289,7 @@ class Pipeline:
             return
         self._sinks.remove(sink)
         self._active = tuple(other for other in self._active if other is not sink)
-        self.revision += 1
+        self._renew_plans()
         if isinstance(error, OpscopeError):
             say(f"{error}; {type(sink).__name__} is switched off, training goes on")
             return

@@ -59,9 +59,9 @@ class Session:
         from opscope.capture.processes import follow_children
         from opscope.capture.torch_capture import TorchCapture
         from opscope.pipeline import Pipeline
-        from opscope.stats.engine import NumpyRows
+        from opscope.stats.engine import Engine
 
-        pipeline = Pipeline(self._sinks, NumpyRows(), self._accepts_step, self.settings.scope)
+        pipeline = Pipeline(self._sinks, Engine(), self._accepts_step, self.settings.scope)
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._capture.start()

@@ -21,7 +21,7 @@ from opscope.events import (
 )
 from opscope.pipeline import Pipeline
 from opscope.rows import Rows
-from opscope.stats.engine import NumpyRows
+from opscope.stats.engine import Engine
 
 
 @dataclass
@@ -132,7 +132,7 @@ def recording(
 ) -> Iterator[Recorder]:
     """Capture this process within the block."""
     recorder = recorder or Recorder()
-    pipeline = Pipeline([recorder], NumpyRows(), steps)
+    pipeline = Pipeline([recorder], Engine(), steps)
     capture = TorchCapture(pipeline, lambda: 0)
     recorder.capture = capture  # type: ignore[attr-defined]
     capture.start()

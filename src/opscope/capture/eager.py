@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -53,13 +53,19 @@ from opscope.events import (
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline, Plan
 
+if TYPE_CHECKING:
+    from opscope.capture.hook import Hook
+
 _getframe = sys._getframe
 _next_number = torch.autograd._get_sequence_nr
 _current_autograd_node = torch._C._current_autograd_node
 _grad_enabled = torch.is_grad_enabled
 _ENGINE = _engine_run_backward.__code__
 _MAKE_GRADS = torch.autograd._make_grads.__code__
-_ACCUMULATING = {"detach", "clone", "copy_", "add", "add_"}
+_ACCUMULATING = {
+    *("detach", "clone", "copy_", "add", "add_"),
+    "_sparse_coo_tensor_with_dims_and_tensors",
+}
 """What autograd does to make an incoming gradient a parameter's `.grad`."""
 _ACCUMULATE = 2**64 - 1
 """The sequence number of every AccumulateGrad node."""
@@ -67,6 +73,8 @@ _GRADIENTS = "Gradients/"
 _RECOMPUTE = "Gradients/recompute/"
 _PLAIN = Tensor.__torch_dispatch__
 UNKNOWN = Outside("outside", "")
+_operators: list[Operator] = []
+"""Every operator that was seen in this process."""
 
 
 class EagerMode(TorchDispatchMode):  # type: ignore[misc]
@@ -82,8 +90,19 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     def ignore_compile_internals(cls) -> bool:
         return True
 
-    def __init__(self, pipeline: Pipeline, threads: Threads, names: Names) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        threads: Threads,
+        names: Names,
+        key: Callable[[Any], int] = id,
+    ) -> None:
         super().__init__()
+        self.key = key
+        """What a tensor is known by."""
+        self.hook: Hook | None = None
+        self.unknown = UNKNOWN
+        self.engine_code = _ENGINE
         self.pipeline = pipeline
         self.threads = threads
         self._local = threads.local
@@ -97,13 +116,13 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.order: list[Node] = []
         self.changed: list[Node] = []
         self._setup_order: list[Node] = []
-        self._known: dict[int, Any] = {}
+        self.known: dict[int, Any] = {}
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._first_use: dict[str, Node] = {}
-        self._sites: dict[tuple[object, ...], Site] = {}
+        self.sites: dict[tuple[object, ...], Site] = {}
         self._lock = threading.RLock()
-        self._late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+        self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
 
     def __torch_dispatch__(
         self,
@@ -132,16 +151,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             # Inputs, and what produced each.
             tensors: list[Tensor] = []
             sources: list[Source] = []
-            known = self._known
+            known, key_of = self.known, self.key
             for value in args:
                 if isinstance(value, Tensor):
                     tensors.append(value)
-                    found = known.get(id(value))
+                    found = known.get(key_of(value))
                     if found.__class__ is tuple:
                         writer = found[1][0]
                         sources.append(found[0] if writer is found[2] else writer)
                     else:
-                        sources.append(found or self._outside(value))
+                        sources.append(found or self.outside(value))
             if operator.nested:
                 self._add_nested(operator, args, kwargs, tensors, sources)
             # The call site.
@@ -198,12 +217,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if many := self.threads.many:
                 self._lock.acquire()
             try:
-                site = self._sites.get(key)
+                site = self.sites.get(key)
                 if site is None:
                     node = self._new_node(
                         operator, state, phase, subject, frame, sources, args, kwargs
                     )
-                    site = self._sites[key] = Site(frame, user, node)
+                    site = self.sites[key] = Site(frame, user, node)
                     site.step = self.step
                     site.calls = 1
                 elif site.step != self.step:
@@ -246,12 +265,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if sources != node.sources:
                 node.sources = sources
                 self.changed.append(node)
-            if self._late and not operator.asynchronous:
+            if self.late and not operator.asynchronous:
                 self._deliver_late(tensors[1:] if operator.completes else tensors)
             plan = node.plan
             if plan is None or plan.revision != self.pipeline.revision:
                 plan = self.pipeline.plan_for(node)
-            call = self._begin_call(plan, node, index, tensors) if plan.flags else None
+            call = self.begin_call(plan, node, index, tensors) if plan.flags else None
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)
@@ -266,30 +285,31 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             outputs = node.outputs
             kind = operator.kind
             if kind == NEW and outputs:
-                known[id(result)] = outputs[0]
+                known[key_of(result)] = outputs[0]
             elif kind == WRITE and outputs:
-                found = known.get(id(result))
+                found = known.get(key_of(result))
                 if found.__class__ is tuple:
                     found[1][0] = outputs[0]
                 else:
-                    known[id(result)] = outputs[0]
+                    known[key_of(result)] = outputs[0]
             elif kind == VIEW and outputs and tensors:
-                found = known.get(id(tensors[0]))
+                found = known.get(key_of(tensors[0]))
                 if found.__class__ is tuple:
                     storage = found[1]
                 else:
                     storage = [None]
-                    known[id(tensors[0])] = (sources[0], storage, None)
-                known[id(result)] = (outputs[0], storage, storage[0])
+                    known[key_of(tensors[0])] = (sources[0], storage, None)
+                known[key_of(result)] = (outputs[0], storage, storage[0])
             elif kind == SEVERAL and len(outputs) == len(result):
                 for output, tensor in zip(outputs, result, strict=True):
-                    known[id(tensor)] = output
+                    known[key_of(tensor)] = output
             elif kind != NOTHING:
                 self._any_outputs(operator, node, result, args, kwargs, tensors)
-            if self._late and operator.completes:
+            if self.late and operator.completes:
                 self._deliver_late(tensors)
             if call is not None:
-                self._end_call(plan, call, operator, result, args, kwargs, tensors, sources)
+                produced = operator.produced(result, args, kwargs)
+                self.end_call(plan, call, operator, produced, tensors, sources)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
         return result
@@ -299,23 +319,23 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     # Tensors that share memory have (source, storage, writer) instead, with one `storage` list for
     # all of them: `source` holds as long as the latest in-place writer, storage[0], is `writer`.
 
-    def _outside(self, tensor: Tensor) -> Outside:
-        found = self.names.by_id.get(id(tensor))
+    def outside(self, tensor: Tensor) -> Outside:
+        found = self.names.by_id.get(self.key(tensor))
         if found is None:
             if type(tensor) is torch.nn.Parameter and self.setup_done:
                 found = self.names.parameter(tensor)
             else:
                 found = UNKNOWN
-        self._known[id(tensor)] = (found, [None], None)
+        self.known[self.key(tensor)] = (found, [None], None)
         return found
 
     def source_of(self, tensor: Tensor) -> Source:
         """What produced `tensor` in this step, or where it came from."""
-        found = self._known.get(id(tensor))
+        found = self.known.get(self.key(tensor))
         if found.__class__ is tuple:
             source, storage, writer = found
             found = source if storage[0] is writer else storage[0]
-        return found or self._outside(tensor)
+        return found or self.outside(tensor)
 
     def _add_nested(
         self,
@@ -337,20 +357,20 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _add_view(self, view: Tensor, base: Tensor, source: Source) -> None:
         base_source = self.source_of(base)
-        found = self._known[id(base)]
+        found = self.known[self.key(base)]
         if found.__class__ is not tuple:
-            found = self._known[id(base)] = (base_source, [None], None)
-        self._known[id(view)] = (source, found[1], found[1][0])
+            found = self.known[self.key(base)] = (base_source, [None], None)
+        self.known[self.key(view)] = (source, found[1], found[1][0])
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside, such as part of a batch."""
-        self._known[id(tensor)] = (outside, [None], None)
+        self.known[self.key(tensor)] = (outside, [None], None)
         if not self.setup_done:
             self._arrivals[id(tensor)] = (tensor, outside)
 
     def forget(self, tensor: Any) -> None:
         """A tensor appeared without an operator: what was known of its address is void."""
-        self._known.pop(id(tensor), None)
+        self.known.pop(self.key(tensor), None)
 
     def _subclassed(
         self,
@@ -373,7 +393,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _new_operator(self, func: Any) -> Operator:
         operator = Operator(func)
+        _operators.append(operator)
         func._opscope = operator  # cheaper to find than by a key of our own
+        if self.hook is not None:
+            self.hook.register(operator)
         return operator
 
     def _origin(self, state: ThreadState, current: Any) -> Node | Outside | None:
@@ -387,7 +410,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _leaf(self, variable: Tensor) -> Outside:
         """The parameter a gradient is accumulated for; tensors without a name share UNKNOWN."""
-        found = self.names.by_id.get(id(variable))
+        found = self.names.by_id.get(self.key(variable))
         if found is None and type(variable) is torch.nn.Parameter:
             found = self.names.parameter(variable)
         return found or UNKNOWN
@@ -399,7 +422,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         subjects = tuple(source.subject for source in sources if source.subject)
         if state.stepping is not None and not subjects:
             self.names.add_optimizer(state.stepping)  # it may have made its state just now
-            known = (self.names.by_id.get(id(tensor)) for tensor in tensors)
+            known = (self.names.by_id.get(self.key(tensor)) for tensor in tensors)
             subjects = tuple(entry.subject for entry in known if entry is not None)
         if len(set(subjects)) > 1:
             return subjects
@@ -488,10 +511,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         if not self.setup_done:
             self.setup_done = True
             self._setup_order, self.order = self.order, []  # calls of step 0 count from here
-            self._known = self.names.entries()
+            self.known = self.names.entries()
             for tensor, outside in self._arrivals.values():
                 self.add_arrival(tensor, outside)
             self._arrivals.clear()
+            self._rebind()
             self.threads.leave_setup()
             self.on_setup_end()
 
@@ -509,7 +533,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """Outputs in all generality: none, many, views, and inputs that were written to."""
         produced = operator.produced(result, args, kwargs)
         if len(node.outputs) < len(produced):
-            self._add_outputs(operator, node, produced, tensors)
+            self.add_outputs(operator, node, produced, tensors)
         rewritten = {id(tensor) for tensor in operator.written(args, kwargs)}
         for output, tensor in zip(node.outputs, produced, strict=False):
             if tensor is None:
@@ -519,16 +543,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             elif operator.view and tensors:
                 self._add_view(tensor, tensors[0], output)
             else:
-                self._known[id(tensor)] = output
+                self.known[self.key(tensor)] = output
 
     def _add_write(self, tensor: Tensor, output: Output) -> None:
-        found = self._known.get(id(tensor))
+        found = self.known.get(self.key(tensor))
         if found.__class__ is tuple:
             found[1][0] = output
         else:
-            self._known[id(tensor)] = output
+            self.known[self.key(tensor)] = output
 
-    def _add_outputs(
+    def add_outputs(
         self, operator: Operator, node: Node, produced: list[Tensor], tensors: list[Tensor]
     ) -> None:
         """Give each output its slot and, where it is a parameter or a gradient, that name."""
@@ -546,7 +570,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if node.outputs[-1].subject:
                 self.changed.append(node)
 
-    def _begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
+    def begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
+        """Deliver the inputs of a call that is about to run."""
         sources = node.sources
         stream = 0
         if tensors and tensors[0].is_cuda:
@@ -557,35 +582,34 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
             if not (isinstance(source, Output) and source.uninitialised)
         ]
-        if self._late:  # a collective may still be writing to them
-            values = [value for value in values if _memory_of(value.tensor) not in self._late]
+        if self.late:  # a collective may still be writing to them
+            values = [value for value in values if _memory_of(value.tensor) not in self.late]
         with _quiet(), self._lock:
             self.pipeline.inputs(plan, call, values)
         return call
 
-    def _end_call(
+    def end_call(
         self,
         plan: Plan,
         call: Call,
         operator: Operator,
-        result: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
+        produced: list[Tensor | None],
         tensors: list[Tensor],
         sources: list[Source],
     ) -> None:
+        """Deliver the outputs of a call; `tensors` and `sources` are its inputs."""
         values = [
             Value(slot, tensor, None)
-            for slot, tensor in enumerate(operator.produced(result, args, kwargs))
+            for slot, tensor in enumerate(produced)
             if tensor is not None and not call.node.outputs[slot].uninitialised
         ]
         if operator.asynchronous:
             for value in values:
-                self._late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
+                self.late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
         with _quiet(), self._lock:
             viewed = None
-            if operator.same_elements and values and _as_many(values[0].tensor, tensors[0]):
+            if operator.same_elements and tensors and values and _as_many(values[0].tensor, tensors[0]):
                 viewed = tensors[0], sources[0]
             self.pipeline.outputs(plan, call, values, viewed)
 
@@ -602,19 +626,51 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     def _deliver_late(self, tensors: list[Tensor]) -> None:
         """Outputs of a collective are complete once something else reads them."""
         for tensor in tensors:
-            for plan, call, value in self._late.pop(_memory_of(tensor), ()):
+            for plan, call, value in self.late.pop(_memory_of(tensor), ()):
                 with _quiet():
                     self.pipeline.outputs(plan, call, [value])
+
+    # ------------------------------------------------------------------ for the native hook
+
+    def attach(self, hook: Hook) -> None:
+        """Let native code handle call sites that are known; see native/hook/hook.cpp."""
+        self.hook = hook
+        self._rebind()
+        for operator in _operators:
+            hook.register(operator)
+
+    def _rebind(self) -> None:
+        if self.hook is not None:
+            self.hook.begin()
+
+    def measure_slowly(
+        self,
+        step: int,
+        node: int,
+        call: int,
+        side: int,
+        slot: int,
+        tensor: Tensor,
+        source: Source,
+    ) -> None:
+        """A value that native code cannot read."""
+        with _quiet():
+            self.pipeline.meter.measure(step, node, call, side, slot, tensor, source)
+
+    def submit(self, tensor: Tensor, address: int) -> bool:
+        """A value on a device; returns whether its row is there already."""
+        with _quiet():
+            return self.pipeline.meter.engine.fill(tensor, address)
 
     # ------------------------------------------------------------------ steps
 
     def finish(self) -> None:
         """Nothing will read the collectives still under way: take what they have."""
-        for late in self._late.values():
+        for late in self.late.values():
             for plan, call, value in late:
                 with _quiet():
                     self.pipeline.outputs(plan, call, [value])
-        self._late.clear()
+        self.late.clear()
 
     @property
     def has_calls(self) -> bool:
@@ -625,15 +681,18 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """Start counting calls anew."""
         self.step = step
         self.order = []
+        self._rebind()
 
     def take_changed(self) -> list[tuple[Node, list[Source]]]:
         """Nodes whose edges are others than in the step before, each once."""
-        changed, self.changed = self.changed, []
-        return [(node, node.sources) for node in dict.fromkeys(changed)]
+        changed = [(node, node.sources) for node in dict.fromkeys(self.changed)]
+        self.changed.clear()
+        return changed
 
     def finish_step(self) -> Orders:
         """The orders of the step that ends; what crosses into the next comes from outside."""
-        self._known = self.names.entries()
+        self.known = self.names.entries()
+        self._rebind()
         orders = Orders(self._setup_order + self.order)
         self._setup_order = []
         return orders

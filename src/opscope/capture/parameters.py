@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +18,8 @@ _UNNAMED = "unnamed."
 class Names:
     """Tensor identity → name. An entry leaves when its tensor dies, so identities stay true."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: Callable[[Any], int] = id) -> None:
+        self._key = key
         self.by_id: dict[int, Outside] = {}
         self._entries: dict[int, tuple[Outside, list[None], None]] = {}
         self._refs: dict[int, weakref.ref[Any]] = {}
@@ -47,13 +49,13 @@ class Names:
 
     def parameter(self, tensor: torch.Tensor) -> Outside:
         """The name of a parameter that may be newer than the last look at the modules."""
-        found = self.by_id.get(id(tensor))
+        found = self.by_id.get(self._key(tensor))
         if found is None:
             for ref in self._roots:
                 module = ref()
                 if module is not None:
                     self._scan(module)
-            found = self.by_id.get(id(tensor))
+            found = self.by_id.get(self._key(tensor))
         if found is None:
             found = self._remember(tensor, "parameter", f"{_UNNAMED}{self._unnamed}")
             self._unnamed += 1
@@ -74,21 +76,21 @@ class Names:
         """Name the parameters of an optimizer, without those a module may yet name."""
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                known = id(parameter) in self.by_id
+                known = self._key(parameter) in self.by_id
                 if not known and (of_modules or not isinstance(parameter, nn.Parameter)):
                     self.parameter(parameter)
 
     def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, state in optimizer.state.items():
-            owner = self.by_id.get(id(parameter))
+            owner = self.by_id.get(self._key(parameter))
             if owner is None or not isinstance(state, dict):
                 continue
             for key, tensor in state.items():
-                if isinstance(tensor, torch.Tensor) and id(tensor) not in self.by_id:
+                if isinstance(tensor, torch.Tensor) and self._key(tensor) not in self.by_id:
                     self._remember(tensor, "state", f"{owner.name}.{key}", owner.name)
 
     def _add(self, kind: str, name: str, tensor: torch.Tensor, root: nn.Module) -> None:
-        known = self.by_id.get(id(tensor))
+        known = self.by_id.get(self._key(tensor))
         if known is not None and not known.name.startswith(_UNNAMED):
             return
         number, unique = 0, name
@@ -98,7 +100,7 @@ class Names:
         self._remember(tensor, kind, unique)
 
     def _remember(self, tensor: torch.Tensor, kind: str, name: str, subject: str = "") -> Outside:
-        key = id(tensor)
+        key = self._key(tensor)
         if kind == "parameter":
             subject = name
         entry = Outside(kind, name, subject)

@@ -24,7 +24,7 @@ PHASES = (
 )
 
 _KEPT_NUMBERS = 1 << 16
-_RESERVED = -1 << 32
+RESERVED = -1 << 32
 """Stands for the last number while numbers are reserved: no operator can have made so many."""
 
 
@@ -122,7 +122,7 @@ class ThreadState:
         The first of them belongs to the operator before, if that wrote in place to a view: its
         CopySlices node gets its number only after the operator ran.
         """
-        if self.last_number == _RESERVED:
+        if self.last_number == RESERVED:
             for index in self.reserved:
                 self.node_of_number[index] = node
             self.reserved.clear()
@@ -140,7 +140,7 @@ class ThreadState:
 
     def reserve_numbers(self) -> None:
         """The numbers made so far belong to the next operator but for those of a hook."""
-        if self.last_number == _RESERVED:
+        if self.last_number == RESERVED:
             self.last_number = self.number_base + len(self.node_of_number)
         made = torch.autograd._get_sequence_nr() - self.last_number
         if 0 < made <= _KEPT_NUMBERS:
@@ -152,7 +152,7 @@ class ThreadState:
     def keep_reserved(self) -> None:
         """The hook is over: the next operator takes what was reserved."""
         if self.reserved:
-            self.last_number = _RESERVED
+            self.last_number = RESERVED
 
     def node_for(self, number: int) -> Node | None:
         """The forward node that made autograd node `number`, if this thread made it."""

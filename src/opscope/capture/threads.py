@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from torch.utils._python_dispatch import (
@@ -31,6 +32,8 @@ class Threads:
         self.root = Scope(ROOT, None, "")
         self.many = False
         """Whether operators may run in several threads at once."""
+        self.on_many: Callable[[], None] = lambda: None
+        """Called when that may have changed."""
         self._lock = threading.Lock()
         self._states: list[ThreadState] = []
         self._in_setup = True
@@ -57,6 +60,7 @@ class Threads:
         self.many = len(python) > 1 or len(active) - len(python) > 1
         for state in active:
             state.home = None if self.many or not python else python[0]
+        self.on_many()
 
     def leave_setup(self) -> None:
         """Training starts: every thread that was setting up is in forward now."""

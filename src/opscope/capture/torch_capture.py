@@ -21,6 +21,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from opscope.capture import hook
 from opscope.capture.dispatch_rules import Shortcut
 from opscope.capture.eager import EagerMode, report_failure
 from opscope.capture.parameters import Names
@@ -60,8 +61,11 @@ class TorchCapture:
         self._rank = rank
         self._with_class = with_class
         self._threads = Threads()
-        self._names = Names()
-        self._mode = EagerMode(pipeline, self._threads, self._names)
+        row_function = pipeline.meter.engine.row_function
+        self._native = hook.load() if row_function else None
+        key = id if self._native is None else self._native.key
+        self._names = Names(key)
+        self._mode = EagerMode(pipeline, self._threads, self._names, key)
         self._mode.on_setup_end = self._begin_training
         self._clock = StepClock(self._end_step)
         self._patches = Patches()
@@ -81,6 +85,7 @@ class TorchCapture:
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
+        self._attach_hook()
         _find_optimizers(self._clock.add)
         self._install()
         self._begin_step(0)
@@ -97,6 +102,18 @@ class TorchCapture:
         self._set_recording(False)
         self._uninstall()
         self._pipeline.close()
+
+    def _attach_hook(self) -> None:
+        """Let native code do what it can, from here to the end."""
+        if self._native is not None:
+            row_function = self._pipeline.meter.engine.row_function
+            self._mode.attach(hook.Hook(self._native, self._mode, row_function))
+            self._threads.on_many = self._pipeline.on_revision = self._tell_hook
+
+    def _tell_hook(self) -> None:
+        if self._mode.hook is not None:
+            many, revision = self._threads.many, self._pipeline.revision
+            self._mode.hook.set_state(self._mode.recording, many, revision)
 
     def mark_step(self) -> None:
         """`opscope.step()`: the script says that a step ends here."""
@@ -159,6 +176,7 @@ class TorchCapture:
 
     def _set_recording(self, wanted: bool) -> None:
         self._mode.recording = wanted
+        self._tell_hook()
         self._follow(self._threads.local.state)
         # A step that is not recorded needs module calls only where they are what counts steps.
         # Assigning to `nn.Module` voids Python's caches of every module class: 0.25 ms.
@@ -213,11 +231,14 @@ class TorchCapture:
         ]
 
     def _uninstall(self) -> None:
+        if self._mode.hook is not None:
+            self._mode.hook.remove()
+            self._mode.hook = None
         self._shortcut.remove()
         nn.Module.__call__ = self._watched_call
         self._patches.undo()
-        for hook in self._hooks:
-            hook.remove()
+        for handle in self._hooks:
+            handle.remove()
         self._hooks.clear()
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from opscope.stats.memory import Buffer
-from opscope.stats.numpy_stats import row_of
-from opscope.stats.record import write_numbers
-from opscope.stats.torch_values import to_numpy, unsupported_reason
+from opscope.stats.native_cpu import Fill, fill_by_numpy, filler
+
+if TYPE_CHECKING:
+    from opscope.stats.cuda.engine import CudaRows
 
 
 class Ticket(Protocol):
@@ -24,27 +25,77 @@ class Ticket(Protocol):
         """Write them into their records, and make these valid."""
 
 
-class NumpyRows:
-    """The reference: every row is filled in at once."""
+class Engine:
+    """Fills in the numbers of records.
 
-    def fill(self, tensor: Any, buffer: Buffer, offset: int) -> bool:
-        """Fill in the record at `offset` with the numbers of a tensor as it is now.
+    Rows of GPU tensors are computed on their device, or with `on_device` false on the host;
+    `precision` is that of the device: "high" or "low".
+    """
+
+    def __init__(self, on_device: bool = True, precision: str = "high") -> None:
+        self._fill: Fill = filler()
+        self._on_device = on_device
+        self._precision = precision
+        self._cuda: CudaRows | None = None
+        self._submitted = False
+        self.threads = 1
+        """How many threads the row of one large CPU tensor may use."""
+
+    @property
+    def row_function(self) -> int:
+        """The address of the native function that fills in a record; 0 without one."""
+        from opscope.stats.native_cpu import load
+
+        library = load()
+        if library is None:
+            return 0
+        return ctypes.cast(library.opscope_row, ctypes.c_void_p).value or 0
+
+    def fill(self, tensor: Any, address: int) -> bool:
+        """Fill in the record at `address` with the numbers of a tensor as it is now.
 
         Returns whether that is done; otherwise the ticket of the next `flush` does it. The tensor
         has no `unsupported_reason`.
         """
-        array = to_numpy(tensor)
-        if array is None:
-            raise TypeError(f"no statistics for {unsupported_reason(tensor)}")
-        write_numbers(buffer, offset, row_of(array))
+        if not tensor.is_cpu:
+            if self._on_device and tensor.is_cuda:
+                self.submit(tensor, address)
+                return False
+            tensor = tensor.detach().cpu()
+        self._fill(tensor, address, self.threads)
         return True
+
+    def submit(self, tensor: Any, address: int) -> None:
+        """Have the device of a CUDA tensor compute its row."""
+        if self._cuda is None:
+            from opscope.stats.cuda.engine import CudaRows
+
+            self._cuda = CudaRows(self._precision)
+        self._submitted = True
+        self._cuda.submit(tensor, address)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place."""
+        if self._submitted and self._cuda is not None:
+            for tensor in tensors:
+                self._cuda.before_write(tensor)
 
     def flush(self) -> Ticket | None:
         """A ticket for the rows that are not filled in yet."""
-        return None
+        if not self._submitted or self._cuda is None:
+            return None
+        self._submitted = False
+        return self._cuda.flush()
 
 
-Engine = NumpyRows
+class NumpyEngine(Engine):
+    """The reference: everything on the host, by NumPy."""
+
+    def __init__(self) -> None:
+        super().__init__(on_device=False)
+        self._fill = fill_by_numpy
+        """Never native."""
+
+    @property
+    def row_function(self) -> int:
+        return 0

@@ -1,0 +1,286 @@
+"""Statistics on a GPU: how fast memory is read, and what a submit and a flush cost the host.
+
+    python benchmarks/cuda_statistics.py [--tune] [--json FILE]
+
+GB/s count the bytes of the tensor, timed with events, each call on the next of several tensors that
+together exceed the L2 cache. `copy` counts bytes read and written. Microseconds are of the host,
+with the device idle or far behind. `--tune` tries other shapes of the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from opscope.stats.cuda import forms, kernels, launch
+from opscope.stats.cuda.digest import digest
+from opscope.stats.cuda.engine import CudaRows
+from opscope.stats.cuda.pair import pair_tensor
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE
+
+RECORDS = np.zeros(4096, ROW_DTYPE)
+RESULTS: list[dict[str, Any]] = []
+
+
+def address(place: int) -> int:
+    """Of one of the records."""
+    return RECORDS.ctypes.data + ROW_BYTES * place
+
+
+def note(what: str, **numbers: Any) -> None:
+    """Print a line and keep it."""
+    RESULTS.append({"what": what, **numbers})
+    shown = "  ".join(f"{name} {value}" for name, value in numbers.items())
+    print(f"{what:34} {shown}", flush=True)
+
+
+def device_us(run: Callable[[int], None], rounds: int = 40) -> float:
+    """Median time on the device of `run(i)`."""
+    for number in range(5):
+        run(number)
+    pairs = []
+    for number in range(rounds):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run(number)
+        end.record()
+        pairs.append((begin, end))
+    torch.cuda.synchronize()
+    return statistics.median(begin.elapsed_time(end) for begin, end in pairs) * 1000
+
+
+def tensors(dtype: torch.dtype, size: int) -> list[torch.Tensor]:
+    """Tensors of `size` bytes that together exceed the cache several times."""
+    count = max(2, min(64, (512 << 20) // size))
+    numel = size // dtype.itemsize
+    made = []
+    for _ in range(count):
+        if dtype.is_floating_point:
+            made.append(torch.randn(numel, device="cuda").to(dtype))
+        else:
+            made.append(torch.randint(0, 2, (numel,), device="cuda").to(dtype))
+    return made
+
+
+def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], None]:
+    """Launches the kernel of partial rows, perhaps of another shape than usual."""
+    threads = changes.get("threads", forms.THREADS)
+    unroll = changes.get("unroll", forms.UNROLL)
+    limit = changes.get("programs", forms.PROGRAMS)
+    group = threads * unroll * 16 // form.size
+    constants = {
+        "load": getattr(kernels.tl, form.load),
+        "form": form.code,
+        "group": group,
+        "aligned": True,
+        "precise": bool(changes.get("precise", 1)),
+        "limit": limit,
+        "threads": threads,
+        "unroll": unroll,
+    }
+    options = {"maxnreg": changes["maxnreg"]} if changes.get("maxnreg") else {}
+    k = launch.compiled(kernels.parts, 6, constants, threads // 32, **options)
+    parts = torch.empty((limit + 1) * forms.SLOTS, dtype=torch.int64, device="cuda")
+    head = torch.empty(8, dtype=torch.int64, device="cuda")
+
+    def call(tensor: torch.Tensor) -> None:
+        count = tensor.numel()
+        full = count // group
+        grid = min(full, limit) + (count > full * group)
+        k.launch(
+            grid, 1, 1, torch._C._cuda_getCurrentRawStream(0), k.function, k.cooperative, k.pdl,
+            None, None, k.packed, None, None, None,
+            0, tensor.data_ptr(), count, parts.data_ptr(), head.data_ptr(), 1, *[None] * 8,
+        )  # fmt: skip
+
+    return call
+
+
+def ceilings() -> None:
+    """What plain operators reach."""
+    source = torch.randn(256 << 20, device="cuda")
+    target = torch.empty_like(source)
+    us = device_us(lambda _: target.copy_(source), 20)
+    note("copy 1 GiB", gbps=round(2 * source.nbytes / us / 1000))
+    for dtype in (torch.float32, torch.bfloat16):
+        wide = source.to(dtype)
+        for name in ("sum", "amax"):
+            us = device_us(lambda _, w=wide, n=name: getattr(w, n)(), 20)
+            note(f"{name} {dtype} 256 Mi", gbps=round(wide.nbytes / us / 1000))
+
+
+def tune() -> None:
+    """The kernel in several shapes."""
+    shapes = [
+        {"threads": threads, "unroll": unroll, "programs": programs, "maxnreg": maxnreg}
+        for threads, unroll, maxnreg, programs in itertools.chain(
+            itertools.product((256,), (4,), (0, 80, 64), (264, 528, 1056)),
+            itertools.product((256,), (2,), (0, 64, 40), (528, 1056)),
+            itertools.product((512,), (4,), (0, 64), (132, 264, 528)),
+            itertools.product((512,), (2,), (0, 40), (264, 528)),
+            itertools.product((128,), (4,), (0, 64), (1056, 2112)),
+            itertools.product((128,), (8,), (0,), (528, 1056)),
+        )
+    ]
+    for name in ("bfloat16", "float32"):
+        form = forms.FORMS[name]
+        sets = {
+            size: tensors(getattr(torch, name), size) for size in (12 << 20, 64 << 20, 256 << 20)
+        }
+        for shape in shapes:
+            call = parts_caller(form, **shape)
+            rates = {}
+            for size, made in sets.items():
+                us = device_us(lambda i, m=made, c=call: c(m[i % len(m)]), 30)
+                rates[f"{size >> 20}MiB"] = round(made[0].nbytes / us / 1000)
+            note(f"tune {name}", **shape, **rates)
+
+
+def kernel_rates() -> None:
+    """GB/s of the kernel as it is used, by dtype, size and precision."""
+    names = ("float32", "bfloat16", "float16", "uint8", "float8_e4m3fn", "float64", "int64")
+    for name in (*names, "int32", "complex64"):
+        form = forms.FORMS[name]
+        rates = {}
+        for precise in (1, 0) if name in ("float32", "bfloat16") else (1,):
+            call = parts_caller(form, precise=precise)
+            for size in (2 << 20, 12 << 20, 64 << 20, 256 << 20):
+                made = tensors(getattr(torch, name), size)
+                us = device_us(lambda i, m=made, c=call: c(m[i % len(m)]))
+                label = f"{size >> 20}MiB" + ("" if precise else "_low")
+                rates[label] = f"{round(made[0].nbytes / us / 1000)} ({us:.1f}us)"
+        note(f"kernel {name}", **rates)
+    holed = tensors(torch.bfloat16, 64 << 20)
+    call = parts_caller(forms.FORMS["bfloat16"])
+    for tensor in holed:
+        tensor[5] = float("nan")
+    us = device_us(lambda i: call(holed[i % len(holed)]))
+    note("kernel bfloat16, one NaN, 64 MiB", gbps=round(holed[0].nbytes / us / 1000))
+    for tensor in holed:
+        tensor[::1000] = float("nan")
+    us = device_us(lambda i: call(holed[i % len(holed)]))
+    note("kernel bfloat16, NaN everywhere", gbps=round(holed[0].nbytes / us / 1000))
+
+
+def host_us(run: Callable[[], None], count: int, behind: bool) -> float:
+    """Time on the host per call, in µs: with an idle device, or one that is far behind."""
+    torch.cuda.synchronize()
+    if behind:
+        torch.cuda._sleep(400_000_000)
+    began = time.perf_counter()
+    run()
+    taken = time.perf_counter() - began
+    torch.cuda.synchronize()
+    return taken / count * 1e6
+
+
+def host_costs() -> None:
+    """What the thread that trains pays."""
+    engine = CudaRows()
+    large = torch.randn(1 << 20, device="cuda")
+    small = [torch.randn(768, device="cuda") for _ in range(1000)]
+    other = torch.randn(512, 64, device="cuda").t()
+
+    def submit(made: list[torch.Tensor]) -> None:
+        for place, tensor in enumerate(made):
+            engine.submit(tensor, address(place))
+
+    def done() -> None:
+        ticket = engine.flush()
+        ticket.wait()
+        ticket.deliver()
+
+    cases = {"large": [large] * 500, "small": small, "small, transposed": [other] * 1000}
+    for name, made in cases.items():
+        for behind in (False, True):
+            times = []
+            for _ in range(7):
+                times.append(host_us(lambda m=made: submit(m), len(made), behind))
+                done()
+            note(
+                f"submit {name}" + (", device behind" if behind else ""),
+                us=round(statistics.median(times), 2), best=round(min(times), 2),
+            )  # fmt: skip
+    flushes, deliveries, ends = [], [], []
+    for _ in range(9):
+        submit(small + [large] * 1000)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        ticket = engine.flush()
+        flushes.append((time.perf_counter() - began) * 1e6)
+        ticket.wait()
+        ends.append((time.perf_counter() - began) * 1e6)
+        began = time.perf_counter()
+        ticket.deliver()
+        deliveries.append((time.perf_counter() - began) * 1e6)
+    note(
+        "flush of 2000 rows", us=round(statistics.median(flushes), 1),
+        ready_after_us=round(statistics.median(ends), 1),
+        deliver_us=round(statistics.median(deliveries), 1), device_mib=engine.device_bytes >> 20,
+    )  # fmt: skip
+    empty = [host_us(lambda: (engine.before_write(large), None)[1], 1, False) for _ in range(50)]
+    note("before_write, nothing held", us=round(min(empty), 2))
+    began = time.perf_counter()
+    for _ in range(1000):
+        torch.add(large, 1)
+    note("torch.add", us=round((time.perf_counter() - began) * 1e3, 2))
+    torch.cuda.synchronize()
+
+
+def batches() -> None:
+    """Time on the device of batches of small tensors."""
+    for numel, count in ((768, 256), (30_000, 256), (262_144, 64)):
+        made = [torch.randn(numel, device="cuda") for _ in range(count)]
+        engine = CudaRows()
+
+        def run(_: int, made: list[torch.Tensor] = made, engine: CudaRows = engine) -> None:
+            for place, tensor in enumerate(made):
+                engine.submit(tensor, address(place))
+            next(iter(engine._devices.values())).launch_all()  # type: ignore[union-attr]
+
+        us = device_us(lambda i, r=run: (torch.cuda._sleep(2_000_000), r(i))[1], 15)
+        alone = device_us(lambda _: torch.cuda._sleep(2_000_000), 15)
+        ticket = engine.flush()
+        ticket.wait()
+        ticket.deliver()
+        note(f"batch of {count} x {numel} float32", us=round(us - alone, 1))
+
+
+def others() -> None:
+    """The two-tensor kernel and the digest."""
+    a, b = tensors(torch.float32, 256 << 20)[:2]
+    us = device_us(lambda _: pair_tensor(a, b, 0.1, 0.1))
+    note("pair float32 2 x 256 MiB", gbps=round(2 * a.nbytes / us / 1000), us=round(us))
+    us = device_us(lambda _: digest(a))
+    note("digest 256 MiB", gbps=round(a.nbytes / us / 1000), us=round(us))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tune", action="store_true", help="try other shapes of the kernel")
+    parser.add_argument("--json", help="also write the numbers to this file")
+    options = parser.parse_args()
+    name = torch.cuda.get_device_name()
+    note("machine", gpu=name, torch=torch.__version__, triton=kernels.triton.__version__)
+    ceilings()
+    host_costs()
+    batches()
+    kernel_rates()
+    others()
+    if options.tune:
+        tune()
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(RESULTS, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

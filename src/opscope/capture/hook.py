@@ -1,0 +1,148 @@
+"""The native hook: capture of known call sites without a Python frame; see native/hook/hook.cpp.
+
+Without it everything works the same, in Python. It is built once per torch and Python, in the
+background, when a run first finds it missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+
+from opscope.capture.stacks import is_user_file
+from opscope.capture.thread_state import RESERVED, Site, ThreadState
+from opscope.events import Node, Output
+from opscope.messages import say_once
+from opscope.meter import Copy
+from opscope.native import build
+from opscope.native.hook_library import find_hook, hook_path
+from opscope.pipeline import Plan
+from opscope.stats.memory import RowMemory
+from opscope.stats.record import DTYPES
+
+if TYPE_CHECKING:
+    from opscope.capture.eager import EagerMode
+    from opscope.capture.operators import Operator
+
+_MODULE = "opscope_hook"
+
+
+@functools.cache
+def load() -> ModuleType | None:
+    """The native module, if there is one for this torch and this Python."""
+    if build.switched_off() or sys.version_info < (3, 11):
+        return None
+    path = find_hook(torch)
+    if path is None:
+        return None
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
+    if spec is None:
+        return None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        say_once(f"the native hook in {hook_path(torch)} does not load ({error}): going without")
+        return None
+    return module
+
+
+class Hook:
+    """The hook at work for one mode. One at a time is active in a process."""
+
+    def __init__(self, module: ModuleType, mode: EagerMode, row_function: int) -> None:
+        self._module = module
+        self._mode = mode
+        self._memory: RowMemory
+        self._state = (False, False, -1)
+        meter = mode.pipeline.meter
+        module.configure(
+            {
+                "mode": mode,
+                "local": mode.threads.local,
+                "sites": mode.sites,
+                "late": mode.late,
+                "by_id": mode.names.by_id,
+                "unknown": mode.unknown,
+                "engine_code": mode.engine_code,
+                "user_file": is_user_file,
+                "outside": mode.outside,
+                "plan_for": mode.pipeline.plan_for,
+                "add_outputs": mode.add_outputs,
+                "begin_call": mode.begin_call,
+                "end_call": mode.end_call,
+                "before_write": meter.before_write,
+                "report": _report,
+                "reserved": RESERVED,
+                "ThreadState": ThreadState,
+                "Site": Site,
+                "Node": Node,
+                "Output": Output,
+                "Plan": Plan,
+                "measure_slowly": mode.measure_slowly,
+                "kind_number": meter.kind_number,
+                "advance": meter.advance,
+                "submit": mode.submit,
+                "forget_rows": meter.forget_rows,
+                "row": row_function,
+                "dtypes": DTYPES,
+            }
+        )
+        self.set_memory(meter.memory)
+        meter.hook = self
+        module.install()
+
+    def remove(self) -> None:
+        """Give dispatch back to torch."""
+        self._module.remove()
+        self._mode.pipeline.meter.hook = None
+
+    def register(self, operator: Operator) -> None:
+        """An operator that Python has seen may be handled natively from now on."""
+        schema = getattr(operator.func, "_schema", None)
+        if schema is not None:
+            self._module.register(schema.name, schema.overload_name, operator)
+
+    def begin(self) -> None:
+        """The mode has other objects for a step's data now."""
+        mode = self._mode
+        self._module.begin(mode.known, mode.order, mode.changed, mode.step)
+
+    def set_state(self, recording: bool, many: bool, revision: int) -> None:
+        """Whether operators are recorded, may run in several threads, and which plans hold."""
+        state = (recording, many, revision)
+        if state != self._state:
+            self._state = state
+            self._module.set_state(*state)
+
+    def set_memory(self, memory: RowMemory) -> None:
+        self._memory = memory  # which its cursor belongs to
+        self._module.set_cursor(memory.cursor.buffer_info()[0])
+
+    def forget_rows(self) -> None:
+        self._module.forget_rows()
+
+    def end_step(self) -> tuple[bytes, list[Copy]]:
+        moments, copies = self._module.end_step()
+        return moments, copies
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Calls handled natively, and calls left to Python."""
+        native, python = self._module.counts()
+        return native, python
+
+
+def _report(what: str, error: BaseException | None) -> None:
+    said = f"{type(error).__name__}: {error}" if error is not None else what
+    say_once(
+        f"internal error while watching an operator: {said}; it is not recorded, training goes on",
+        key=f"hook:{said}",
+    )

@@ -1,0 +1,28 @@
+"""`python -m opscope.native`: build the native libraries for this Python and its torch."""
+
+from __future__ import annotations
+
+import sys
+
+from opscope.native.build import Built, stats_library
+from opscope.native.hook_library import build_hook
+
+
+def main() -> int:
+    """Build what is missing and say what there is; 1 if something could not be built."""
+    libraries = {"statistics": stats_library(), "hook": _hook()}
+    for name, built in libraries.items():
+        print(f"{name}: {built.path or built.reason}")
+    return 0 if all(built.path for built in libraries.values()) else 1
+
+
+def _hook() -> Built:
+    try:
+        import torch
+    except ImportError:
+        return Built(None, "torch is not installed")
+    return build_hook(torch)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

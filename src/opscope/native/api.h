@@ -1,0 +1,57 @@
+/* The C ABI of opscope's statistics library: no Python, no torch, called through ctypes or from
+ * another library. Records and dtype numbers are those of opscope/stats/record.py. */
+#pragma once
+
+#include <stdint.h>
+
+#define OPSCOPE_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fills in byte 2 (kind) and bytes 24 to 127 of a record of 128 bytes; touches no other byte.
+ * Strides are in elements. `range` is null or {low, high}; then *in_range gets the number of
+ * elements from low to high, both included. `threads` is an upper bound, and results do not depend
+ * on it. Returns 0, or 1 if the dtype has no kernel or memory ran out. */
+OPSCOPE_API int opscope_row(const void* data, int dtype, int ndim, const int64_t* sizes,
+                            const int64_t* strides, int threads, const double* range,
+                            uint64_t* in_range, void* record);
+
+/* Seven numbers about two tensors of one dtype and shape (docs/statistics.md): mean |a-b|,
+ * mean |b|, max |a-b|, pairs outside atol + rtol * |b|, pairs of finite elements, NaN in a, in b.
+ * Returns as opscope_row does. */
+OPSCOPE_API int opscope_pair(const void* a, const void* b, int dtype, int ndim,
+                             const int64_t* sizes, const int64_t* a_strides,
+                             const int64_t* b_strides, double rtol, double atol, int equal_nan,
+                             int threads, double* out);
+
+/* What the library needs of Python: DLPack's dltensor_from_py_object_no_sync, PyEval_SaveThread
+ * and PyEval_RestoreThread. */
+typedef struct {
+  int (*dltensor_from_object)(void* object, void* dltensor);
+  void* (*save_thread)(void);
+  void (*restore_thread)(void*);
+} OpscopePython;
+
+/* opscope_row of a Python tensor in host memory; the caller holds the GIL. Returns -1 with a Python
+ * exception set where the tensor does not let itself be described. */
+OPSCOPE_API int opscope_row_of_object(const OpscopePython* python, void* object, int threads,
+                                      void* record);
+
+/* Appends `count` lines "prefix,number,...\r\n". `records` are 128 bytes each; `prefixes` has them
+ * all, each ended by a NUL; `columns` are byte offsets of numbers in a record. Writes at most
+ * `capacity` bytes and returns how many there are. */
+OPSCOPE_API int64_t opscope_csv(int64_t count, const void* records, const char* prefixes,
+                                const uint8_t* columns, int column_count, char* out,
+                                int64_t capacity);
+
+/* The instruction set in use: "avx512", "avx2" or "baseline". */
+OPSCOPE_API const char* opscope_features(void);
+
+/* Use another instruction set, or the best again for "". Returns 1 if this machine has it not. */
+OPSCOPE_API int opscope_force(const char* name);
+
+#ifdef __cplusplus
+}
+#endif

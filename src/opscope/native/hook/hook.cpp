@@ -1,0 +1,1151 @@
+// Capture without Python frames: does for known call sites what EagerMode.__torch_dispatch__ does.
+//
+// torch reaches a dispatch mode through one virtual function of its interpreter object. While the
+// hook is installed that function is ours. If the mode on top is opscope's and the operator, its
+// call site and its inputs are of the common kind, everything is done here, on the same Python
+// objects as in Python; otherwise the call goes on to the mode's Python code, before anything has
+// been changed. So capture/eager.py remains the one description of what capture does.
+#include <Python.h>
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <frameobject.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <ctime>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "python_objects.h"
+#include "rows.h"
+
+c10::impl::PyInterpreter* getPyInterpreter();
+
+namespace opscope {
+namespace {
+
+using c10::impl::TorchDispatchModeTLS;
+using Arguments = std::vector<c10::IValue>;
+
+// As in capture/thread_state.py and capture/operators.py.
+enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail };
+enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
+enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
+            kOutsideStats = 16, kParameters = 32 };
+constexpr int kValues = kInputValues | kOutputValues | kParameters;
+constexpr int64_t kKeptNumbers = int64_t{1} << 16;
+constexpr uint64_t kAccumulate = ~uint64_t{0};
+constexpr size_t kCodesRemembered = size_t{1} << 17;
+
+// ---------------------------------------------------------------------------------- what is known
+
+struct Operator {
+  Ref object;
+  Kind kind;
+  bool ignored, nested, writes, view, same_elements, only_python;
+  std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
+  std::vector<uint8_t> mutated;
+};
+
+struct SiteKey {
+  const void* op;
+  const void* scope;
+  const void* code;
+  const void* user;
+  const void* subject;
+  int phase, lasti, user_lasti, caller_lasti;
+  bool operator==(const SiteKey& other) const {
+    return op == other.op && scope == other.scope && code == other.code && user == other.user &&
+           subject == other.subject && phase == other.phase && lasti == other.lasti &&
+           user_lasti == other.user_lasti && caller_lasti == other.caller_lasti;
+  }
+};
+
+struct SiteHash {
+  size_t operator()(const SiteKey& key) const {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    const auto mix = [&hash](uint64_t value) {
+      hash ^= value;
+      hash *= 0xff51afd7ed558ccdu;
+      hash ^= hash >> 32;
+    };
+    mix(reinterpret_cast<uint64_t>(key.op));
+    mix(reinterpret_cast<uint64_t>(key.scope));
+    mix(reinterpret_cast<uint64_t>(key.code));
+    mix(reinterpret_cast<uint64_t>(key.user));
+    mix(reinterpret_cast<uint64_t>(key.subject));
+    mix(static_cast<uint64_t>(key.lasti) << 32 | static_cast<uint32_t>(key.user_lasti));
+    mix(static_cast<uint64_t>(key.caller_lasti) << 32 | static_cast<uint32_t>(key.phase));
+    return hash;
+  }
+};
+
+struct Hook {
+  Ref mode, local, sites, late, by_id, unknown, engine_code, user_file, outside, plan_for,
+      add_outputs, begin_call, end_call, before_write, report;
+  Ref known, order, changed;  // of this step
+  Slot admitted, home, scope, phase, depth, backward_depth, pending_view, previous, last_number,
+      number_base, node_of_number;
+  Slot site_calls, site_first, site_more, site_step;
+  Slot node_id, node_outputs, node_sources, node_raised, node_plan;
+  Slot output_node, output_slot, output_subject, output_uninitialised;
+  Slot plan_flags, plan_revision;
+  PyTypeObject* output_type = nullptr;
+  PyObject* mode_pointer = nullptr;  // the same as `mode`, readable without the interpreter lock
+  long reserved = 0;
+  uint64_t generation = 0;  // of captures: what threads remember of another is void
+  bool recording = false, many = false;
+  long revision = -1, step = -1;
+  std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<Operator>> operators;
+  std::unordered_map<SiteKey, PyObject*, SiteHash> found_sites;  // kept alive by `sites`
+  std::unordered_map<PyObject*, bool> user_codes;
+  RowBook rows;
+  int64_t native_calls = 0, python_calls = 0;
+};
+
+Hook* hook = nullptr;
+
+struct {
+  const c10::impl::PyInterpreterVTable* original = nullptr;
+  void** functions[1];
+  void* table[128];
+  bool installed = false;
+} interpreter;
+
+using DispatchFunction = void (*)(const void*, const c10::OperatorHandle&, Arguments*);
+using DetachFunction = c10::intrusive_ptr<c10::TensorImpl> (*)(const void*, const c10::TensorImpl*);
+DispatchFunction python_dispatch = nullptr;
+DetachFunction python_detach = nullptr;
+
+// Takes our mode off the stack while the operator itself runs.
+class WithoutMode {
+ public:
+  WithoutMode() : mode_(TorchDispatchModeTLS::pop_stack()) {}
+  ~WithoutMode() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(mode_); }
+  WithoutMode(const WithoutMode&) = delete;
+  WithoutMode& operator=(const WithoutMode&) = delete;
+
+ private:
+  std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> mode_;
+};
+
+// Tensor code inside reaches no dispatch mode.
+class Quiet {
+ public:
+  Quiet()
+      : modes_(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PreDispatch})),
+        snapshot_(c10::DispatchKey::PythonTLSSnapshot) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard modes_, snapshot_;
+};
+
+bool mode_is_on_top() {
+  const int64_t length = TorchDispatchModeTLS::stack_len();
+  return length > 0 && hook != nullptr &&
+         TorchDispatchModeTLS::get_stack_at(length - 1)->ptr(getPyInterpreter()) ==
+             hook->mode_pointer;
+}
+
+int64_t now_us() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{1000000} * now.tv_sec + now.tv_nsec / 1000;
+}
+
+// ---------------------------------------------------------------------------------------- sources
+
+Ref key_of(const c10::TensorImpl* tensor) {
+  return checked(PyLong_FromVoidPtr(const_cast<c10::TensorImpl*>(tensor)));
+}
+
+// What `known` says of a tensor; borrowed, null if nothing.
+PyObject* known_entry(const c10::TensorImpl* tensor) {
+  return PyDict_GetItemWithError(hook->known.get(), key_of(tensor).get());
+}
+
+// See "sources" in capture/eager.py for what the entries are.
+PyObject* source_in(PyObject* entry) {
+  if (!PyTuple_CheckExact(entry)) return entry;
+  PyObject* writer = PyList_GET_ITEM(PyTuple_GET_ITEM(entry, 1), 0);
+  return writer == PyTuple_GET_ITEM(entry, 2) ? PyTuple_GET_ITEM(entry, 0) : writer;
+}
+
+PyObject* source_of(const at::Tensor& tensor) {
+  if (PyObject* entry = known_entry(tensor.unsafeGetTensorImpl())) return source_in(entry);
+  Quiet quiet;
+  Ref object = checked(THPVariable_Wrap(tensor));
+  checked(PyObject_CallOneArg(hook->outside.get(), object.get()));
+  PyObject* entry = known_entry(tensor.unsafeGetTensorImpl());
+  if (entry == nullptr) throw std::runtime_error("a tensor from outside was not noted");
+  return source_in(entry);
+}
+
+void set_known(const c10::TensorImpl* tensor, PyObject* entry) {
+  if (PyDict_SetItem(hook->known.get(), key_of(tensor).get(), entry) < 0) throw PythonError();
+}
+
+bool is_output(PyObject* source) { return Py_IS_TYPE(source, hook->output_type); }
+
+PyObject* subject_of(PyObject* source) {
+  return is_output(source) ? hook->output_subject.get(source) : PyTuple_GET_ITEM(source, 2);
+}
+
+bool lasts(PyObject* source) {
+  if (is_output(source)) return true;
+  const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source, 0));
+  return kind != nullptr && (kind[0] == 'p' || kind[0] == 's' || kind[1] == 'u');
+}
+
+// `view` shares the memory of `base`, and comes from `source`.
+void add_view(const c10::TensorImpl* view, const c10::TensorImpl* base, PyObject* base_source,
+              PyObject* source) {
+  PyObject* found = known_entry(base);
+  Ref storage;
+  if (found != nullptr && PyTuple_CheckExact(found)) {
+    storage = Ref::share(PyTuple_GET_ITEM(found, 1));
+  } else {
+    storage = checked(Py_BuildValue("[O]", Py_None));
+    set_known(base, checked(PyTuple_Pack(3, base_source, storage.get(), Py_None)).get());
+  }
+  PyObject* writer = PyList_GET_ITEM(storage.get(), 0);
+  set_known(view, checked(PyTuple_Pack(3, source, storage.get(), writer)).get());
+}
+
+void add_write(const c10::TensorImpl* tensor, PyObject* output) {
+  PyObject* found = known_entry(tensor);
+  if (found != nullptr && PyTuple_CheckExact(found)) {
+    Py_INCREF(output);
+    PyList_SetItem(PyTuple_GET_ITEM(found, 1), 0, output);
+  } else {
+    set_known(tensor, output);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ sites
+
+bool is_user_code(PyObject* code) {
+  auto found = hook->user_codes.find(code);
+  if (found != hook->user_codes.end()) return found->second;
+  Ref name = checked(PyObject_GetAttrString(code, "co_filename"));
+  Ref answer = checked(PyObject_CallOneArg(hook->user_file.get(), name.get()));
+  if (hook->user_codes.size() >= kCodesRemembered) {
+    for (const auto& [old, user] : hook->user_codes) Py_DECREF(old);
+    hook->user_codes.clear();
+  }
+  Py_INCREF(code);  // or another code could get its address
+  return hook->user_codes[code] = answer.get() == Py_True;
+}
+
+PyObject* code_of(PyFrameObject* frame) {  // borrowed: the frame keeps it
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  Py_DECREF(code);
+  return reinterpret_cast<PyObject*>(code);
+}
+
+Ref back_of(PyFrameObject* frame) {
+  return Ref::take(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
+}
+
+PyFrameObject* as_frame(const Ref& ref) { return reinterpret_cast<PyFrameObject*>(ref.get()); }
+
+Ref number(long value) { return checked(PyLong_FromLong(value)); }
+Ref address(const void* pointer) { return checked(PyLong_FromVoidPtr(const_cast<void*>(pointer))); }
+
+// The key of a site as capture/eager.py makes it.
+Ref python_key(const Operator& op, const SiteKey& key, PyObject* scope, PyObject* subject) {
+  if (key.phase == kBackward) return checked(PyTuple_Pack(2, op.object.get(), subject));
+  Ref code = address(key.code), lasti = number(key.lasti);
+  if (key.phase == kOptimizer) {
+    return checked(
+        PyTuple_Pack(5, op.object.get(), scope, code.get(), lasti.get(), subject));
+  }
+  Ref phase = number(key.phase), user = address(key.user), user_lasti = number(key.user_lasti),
+      caller_lasti = number(key.caller_lasti);
+  return checked(PyTuple_Pack(9, op.object.get(), scope, phase.get(), code.get(), lasti.get(),
+                              user.get(), user_lasti.get(), caller_lasti.get(), subject));
+}
+
+PyObject* thread_state() {
+  thread_local PyObject* state = nullptr;  // kept alive by the thread's own dictionary
+  thread_local uint64_t generation = 0;
+  if (generation != hook->generation) {
+    Ref found = checked(PyObject_GetAttrString(hook->local.get(), "state"));
+    state = found.get();
+    generation = hook->generation;
+  }
+  return state;
+}
+
+// ------------------------------------------------------------------------------------------ a call
+
+struct Call {
+  const Operator& op;
+  std::deque<at::Tensor> held;  // tensors out of lists, and those written to
+  c10::SmallVector<const at::Tensor*, 8> tensors;
+  c10::SmallVector<PyObject*, 8> sources;
+  c10::SmallVector<const at::Tensor*, 4> written;
+  std::vector<Job> jobs;
+  Ref node, base_source;
+  Ref delivered;  // what Python calls this call, where it hands values to sinks
+  int64_t node_id = 0, index = 0, flags = 0;
+  at::Tensor base;
+
+  explicit Call(const Operator& op_) : op(op_) {}
+  void release() {  // with the interpreter lock held
+    node = Ref();
+    base_source = Ref();
+    delivered = Ref();
+  }
+};
+
+constexpr c10::DispatchKeySet kSubclass({c10::DispatchKey::Python});
+
+// Collects the tensors of a call in the order of its arguments; false if one is a subclass.
+bool collect(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
+  const Operator& op = call.op;
+  const size_t count = op.shapes.size();
+  const c10::IValue* arguments = stack.data() + (stack.size() - count);
+  for (size_t i = 0; i < count; ++i) {
+    if (op.shapes[i] == 0) continue;
+    const c10::IValue& argument = arguments[i];
+    const size_t first = call.tensors.size();
+    if (argument.isTensor()) {
+      const at::Tensor& tensor = argument.toTensor();
+      if (!tensor.defined()) continue;
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a plain number in Python
+      if (op.mutated[i]) {  // wanted after the call, which takes the arguments off the stack
+        call.held.push_back(tensor);
+        call.tensors.push_back(&call.held.back());
+      } else {
+        call.tensors.push_back(&tensor);
+      }
+    } else if (argument.isList()) {
+      for (const c10::IValue& item : argument.toListRef()) {
+        if (!item.isTensor() || !item.toTensor().defined()) continue;
+        call.held.push_back(item.toTensor());
+        call.tensors.push_back(&call.held.back());
+      }
+    }
+    if (op.mutated[i]) {
+      for (size_t at = first; at < call.tensors.size(); ++at) {
+        call.written.push_back(call.tensors[at]);
+      }
+    }
+  }
+  for (const at::Tensor* tensor : call.tensors) {
+    if (tensor->key_set().has_any(kSubclass)) return false;
+  }
+  return true;
+}
+
+struct Found {
+  SiteKey key;
+  Ref subject;
+  PyObject* site = nullptr;
+  int settled_phase = 0;
+  bool leaves_eval = false;
+};
+
+// The forward node or the parameter whose gradient is computed; false if Python must find out.
+bool find_origin(PyObject* state, Found& found) {
+  const auto current = torch::autograd::get_current_node();
+  if (!current) {
+    found.subject = Ref::share(Py_None);
+    return true;
+  }
+  const uint64_t sequence = current->sequence_nr();
+  if (sequence == kAccumulate) {
+    const auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(current.get());
+    if (accumulate == nullptr || !accumulate->variable.defined()) return false;
+    Ref key = key_of(accumulate->variable.unsafeGetTensorImpl());
+    PyObject* leaf = PyDict_GetItemWithError(hook->by_id.get(), key.get());
+    if (leaf == nullptr) return false;
+    found.subject = Ref::share(leaf);
+    return true;
+  }
+  PyObject* home = hook->home.get(state);
+  if (home == Py_None) return false;
+  if (home != state && PyList_GET_SIZE(hook->node_of_number.get(state)) != 0) return false;
+  PyObject* nodes = hook->node_of_number.get(home);
+  const int64_t index = static_cast<int64_t>(sequence) - hook->number_base.number(home);
+  if (index < 0 || index >= PyList_GET_SIZE(nodes)) return false;
+  found.subject = Ref::share(PyList_GET_ITEM(nodes, index));
+  return true;
+}
+
+// The parameter an optimizer's operator is about, or all of them; false if Python must find out.
+bool find_subject(const Call& call, Found& found) {
+  if (call.sources.empty()) {
+    found.subject = Ref::share(Py_None);
+    return true;
+  }
+  PyObject* first = subject_of(call.sources[0]);
+  if (!call.op.nested && PyUnicode_GET_LENGTH(first) != 0) {
+    found.subject = Ref::share(first);
+    return true;
+  }
+  Ref all = checked(PyList_New(0));
+  bool differ = false;
+  for (PyObject* source : call.sources) {
+    PyObject* subject = subject_of(source);
+    if (PyUnicode_GET_LENGTH(subject) == 0) continue;
+    if (PyList_Append(all.get(), subject) < 0) throw PythonError();
+    PyObject* before = PyList_GET_ITEM(all.get(), 0);
+    differ = differ || (subject != before && PyUnicode_Compare(subject, before) != 0);
+  }
+  if (PyList_GET_SIZE(all.get()) == 0) return false;
+  found.subject = differ ? checked(PyList_AsTuple(all.get()))
+                         : Ref::share(PyList_GET_ITEM(all.get(), 0));
+  return true;
+}
+
+// Which call site this is; false if Python must find out.
+bool find_site(PyObject* state, const Call& call, Found& found) {
+  int phase = static_cast<int>(hook->phase.number(state));
+  PyObject* scope = hook->scope.get(state);
+  SiteKey& key = found.key;
+  key = SiteKey{&call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
+  PyFrameObject* frame = PyEval_GetFrame();
+  PyObject* code = frame == nullptr ? nullptr : code_of(frame);
+  if (frame == nullptr || code == hook->engine_code.get()) {
+    phase = kBackward;
+    if (!find_origin(state, found)) return false;
+  } else {
+    if (phase >= kEval || hook->backward_depth.number(state) != 0) {
+      if (phase != kOptimizer) {
+        if (hook->backward_depth.number(state) != 0) return false;
+        if (phase == kEval) {
+          found.leaves_eval =
+              hook->depth.number(state) == 0 && c10::GradMode::is_enabled();
+          if (found.leaves_eval) phase = kForward;
+        } else if (phase == kTail) {
+          phase = c10::GradMode::is_enabled() ? kForward : kOptimizer;
+        }
+      }
+    }
+    key.scope = scope;
+    key.code = code;
+    key.lasti = PyFrame_GetLasti(frame);
+    if (phase == kOptimizer) {
+      if (!find_subject(call, found)) return false;
+    } else {
+      found.subject = Ref::share(Py_None);
+      Ref user = Ref::share(reinterpret_cast<PyObject*>(frame));
+      while (!is_user_code(code_of(as_frame(user)))) {
+        Ref back = back_of(as_frame(user));
+        if (!back) break;
+        user = std::move(back);
+      }
+      key.user = code_of(as_frame(user));
+      key.user_lasti = PyFrame_GetLasti(as_frame(user));
+      if (hook->depth.number(state) != 0) {
+        // In a module, a helper called from two lines is two places.
+        Ref caller = back_of(as_frame(user));
+        key.caller_lasti = caller ? PyFrame_GetLasti(as_frame(caller)) : 0;
+      }
+    }
+  }
+  key.phase = phase;
+  key.subject = found.subject.get();
+  const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time
+  if (stable) {
+    if (auto at = hook->found_sites.find(key); at != hook->found_sites.end()) {
+      found.site = at->second;
+      return true;
+    }
+  }
+  Ref object = python_key(call.op, key, scope, found.subject.get());
+  found.site = PyDict_GetItemWithError(hook->sites.get(), object.get());
+  if (found.site == nullptr) return false;
+  if (stable) hook->found_sites.emplace(key, found.site);
+  return true;
+}
+
+PyObject* node_at(PyObject* site) {  // borrowed; null if Python must make it
+  if (hook->site_step.number(site) != hook->step) return hook->site_first.get(site);
+  PyObject* more = hook->site_more.get(site);
+  const long position = hook->site_calls.number(site);
+  if (more == Py_None || position > PyList_GET_SIZE(more)) return nullptr;
+  return PyList_GET_ITEM(more, position - 1);
+}
+
+int64_t flags_of(PyObject* node) {
+  PyObject* plan = hook->node_plan.get(node);
+  if (plan == Py_None || hook->plan_revision.number(plan) != hook->revision) {
+    checked(PyObject_CallOneArg(hook->plan_for.get(), node));
+    plan = hook->node_plan.get(node);
+  }
+  return hook->plan_flags.number(plan);
+}
+
+void number_nodes(PyObject* state, PyObject* node, int64_t made, int64_t now) {
+  PyObject* numbers = hook->node_of_number.get(state);
+  if (hook->pending_view.truth(state)) {
+    // CopySlices gets its number only after the operator that wrote to the view.
+    if (PyList_Append(numbers, hook->previous.get(state)) < 0) throw PythonError();
+    --made;
+  }
+  for (; made > 0; --made) {
+    if (PyList_Append(numbers, node) < 0) throw PythonError();
+  }
+  hook->last_number.set_number(state, now);
+}
+
+bool same_sources(PyObject* list, const Call& call) {
+  const auto count = static_cast<Py_ssize_t>(call.sources.size());
+  if (PyList_GET_SIZE(list) != count) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (PyList_GET_ITEM(list, i) != call.sources[i]) return false;
+  }
+  return true;
+}
+
+Ref list_of(const c10::SmallVectorImpl<const at::Tensor*>& tensors) {
+  Ref list = checked(PyList_New(0));
+  for (const at::Tensor* tensor : tensors) {
+    Ref object = tensor == nullptr ? Ref::share(Py_None) : checked(THPVariable_Wrap(*tensor));
+    if (PyList_Append(list.get(), object.get()) < 0) throw PythonError();
+  }
+  return list;
+}
+
+void set_sources(Call& call, PyObject* node) {
+  Ref list = checked(PyList_New(static_cast<Py_ssize_t>(call.sources.size())));
+  for (size_t i = 0; i < call.sources.size(); ++i) {
+    Py_INCREF(call.sources[i]);
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), call.sources[i]);
+  }
+  const bool equal = PyObject_RichCompareBool(list.get(), hook->node_sources.get(node), Py_EQ) == 1;
+  hook->node_sources.set(node, list.get());
+  if (!equal && PyList_Append(hook->changed.get(), node) < 0) throw PythonError();
+}
+
+void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
+  const bool pending = phase != kOptimizer && !call.tensors.empty() &&
+                       c10::GradMode::is_enabled() && call.tensors[0]->is_view();
+  hook->pending_view.set(state, pending ? Py_True : Py_False);
+  hook->previous.set(state, node);
+  bool unknown = false;
+  for (PyObject* source : call.sources) unknown = unknown || source == hook->unknown.get();
+  if (unknown) {  // it may share memory with anything
+    ++hook->rows.epoch;
+    checked(PyObject_CallNoArgs(hook->rows.forget_rows.get()));
+  }
+  if (!call.written.empty() && call.written[0]->is_cuda()) {
+    Quiet quiet;
+    Ref list = list_of(call.written);
+    checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
+  }
+}
+
+void note_moment(const Call& call) {
+  int64_t stream = 0;
+  if (!call.tensors.empty() && call.tensors[0]->is_cuda()) {
+    const auto device = call.tensors[0]->device();
+    stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
+  }
+  auto& moments = hook->rows.moments;
+  moments.push_back(call.index);
+  moments.push_back(stream);
+  moments.push_back(now_us());
+}
+
+// The row of what came from `source`, if it is of these very elements; null otherwise.
+const Seen* seen_of(PyObject* source, const at::Tensor& tensor) {
+  RowBook& rows = hook->rows;
+  const Seen* seen = nullptr;
+  if (is_output(source)) {
+    auto& outputs = rows.outputs(hook->node_id.number(hook->output_node.get(source)));
+    const auto slot = static_cast<size_t>(hook->output_slot.number(source));
+    if (slot < outputs.size()) seen = &outputs[slot];
+  } else if (lasts(source)) {
+    seen = &rows.outside(source);
+  }
+  return seen != nullptr && rows.is_row_of(*seen, tensor) ? seen : nullptr;
+}
+
+void measure_inputs(Call& call) {
+  RowBook& rows = hook->rows;
+  auto& seen = rows.inputs(call.node_id);
+  if (seen.size() < call.tensors.size()) seen.resize(call.tensors.size());
+  const Place place{hook->step, call.node_id, call.index, kInput};
+  for (size_t slot = 0; slot < call.tensors.size(); ++slot) {
+    PyObject* source = call.sources[slot];
+    const bool from_operator = is_output(source);
+    if (from_operator && (!(call.flags & kInputStats) || hook->output_uninitialised.truth(source)))
+      continue;
+    const at::Tensor& tensor = *call.tensors[slot];
+    const Seen* known = seen_of(source, tensor);
+    rows.measure(place, static_cast<int64_t>(slot), tensor, source, known, seen[slot], call.jobs);
+    if (!from_operator && known == nullptr && lasts(source)) rows.outside(source) = seen[slot];
+  }
+}
+
+void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& produced,
+                     PyObject* outputs) {
+  RowBook& rows = hook->rows;
+  auto& seen = rows.outputs(call.node_id);
+  if (seen.size() < produced.size()) seen.resize(produced.size());
+  const Place place{hook->step, call.node_id, call.index, kOutput};
+  for (size_t slot = 0; slot < produced.size(); ++slot) {
+    const at::Tensor* tensor = produced[slot];
+    PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
+    if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
+    const Seen* known = nullptr;
+    if (call.op.same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
+        call.base.scalar_type() == tensor->scalar_type()) {
+      known = seen_of(call.base_source.get(), call.base);
+    }
+    rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+  }
+}
+
+// Sinks want the tensors themselves.
+void begin_in_python(Call& call, PyObject* node) {
+  Quiet quiet;
+  Ref tensors = list_of(call.tensors);
+  Ref index = number(call.index);
+  call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
+                                                        hook->node_plan.get(node), node,
+                                                        index.get(), tensors.get(), nullptr));
+}
+
+void end_in_python(Call& call, PyObject* node,
+                   const c10::SmallVectorImpl<const at::Tensor*>& produced) {
+  Quiet quiet;
+  Ref outputs = list_of(produced);
+  Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));
+  if (call.base.defined()) {
+    Ref base = checked(THPVariable_Wrap(call.base));
+    if (PyList_Append(inputs.get(), base.get()) < 0) throw PythonError();
+    if (PyList_Append(sources.get(), call.base_source.get()) < 0) throw PythonError();
+  }
+  checked(PyObject_CallFunctionObjArgs(hook->end_call.get(), hook->node_plan.get(node),
+                                       call.delivered.get(), call.op.object.get(), outputs.get(),
+                                       inputs.get(), sources.get(), nullptr));
+}
+
+// Everything before the operator runs; false, with nothing changed, if Python must do it.
+bool begin(Call& call) {
+  if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
+  PyObject* state = thread_state();
+  if (!hook->admitted.truth(state) || hook->phase.number(state) == kSetup) return false;
+  const auto now = static_cast<int64_t>(at::sequence_number::peek());
+  const int64_t last = hook->last_number.number(state);
+  const int64_t made = now - last;
+  if (last == hook->reserved || made < 0 || made > kKeptNumbers) return false;
+  for (const at::Tensor* tensor : call.tensors) call.sources.push_back(source_of(*tensor));
+  Found found;
+  if (!find_site(state, call, found)) return false;
+  PyObject* node = node_at(found.site);
+  if (node == nullptr) return false;
+  const int64_t flags = flags_of(node);
+
+  call.node = Ref::share(node);
+  call.node_id = hook->node_id.number(node);
+  call.flags = flags;
+  if (found.leaves_eval) hook->phase.set_number(state, kForward);
+  if (hook->site_step.number(found.site) != hook->step) {
+    hook->site_step.set_number(found.site, hook->step);
+    hook->site_calls.set_number(found.site, 1);
+  } else {
+    hook->site_calls.set_number(found.site, hook->site_calls.number(found.site) + 1);
+  }
+  call.index = PyList_GET_SIZE(hook->order.get());
+  if (PyList_Append(hook->order.get(), node) < 0) throw PythonError();
+  if (made != 0) number_nodes(state, node, made, now);
+  if (call.op.writes) {
+    note_write(call, state, node, found.key.phase);
+  } else if (hook->pending_view.truth(state)) {
+    hook->pending_view.set(state, Py_False);
+  }
+  if (!same_sources(hook->node_sources.get(node), call)) set_sources(call, node);
+  if (flags & kValues) {
+    begin_in_python(call, node);
+  } else if (flags != 0) {
+    note_moment(call);
+    if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
+  }
+  if (call.op.view && !call.tensors.empty()) {
+    call.base = *call.tensors[0];
+    call.base_source = Ref::share(call.sources[0]);
+  }
+  return true;
+}
+
+using Produced = c10::SmallVector<const at::Tensor*, 8>;
+
+// The outputs by slot: what was returned, null where nothing was, then what else was written to.
+Produced collect_outputs(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
+  Produced produced;
+  const size_t count = handle.schema().returns().size();
+  const c10::IValue* results = stack.data() + (stack.size() - count);
+  for (size_t i = 0; i < count; ++i) {
+    if (results[i].isTensor()) {
+      const bool defined = results[i].toTensor().defined();
+      if (defined || call.op.kind == kSeveral) {
+        produced.push_back(defined ? &results[i].toTensor() : nullptr);
+      }
+    } else if (results[i].isList()) {
+      for (const c10::IValue& item : results[i].toListRef()) {
+        if (!item.isTensor() || !item.toTensor().defined()) continue;
+        call.held.push_back(item.toTensor());
+        produced.push_back(&call.held.back());
+      }
+    }
+  }
+  const size_t returned = produced.size();
+  for (const at::Tensor* tensor : call.written) {
+    bool again = false;
+    for (size_t i = 0; i < returned; ++i) {
+      again = again || (produced[i] != nullptr && produced[i]->is_same(*tensor));
+    }
+    if (!again) produced.push_back(tensor);
+  }
+  return produced;
+}
+
+bool was_written(const Call& call, const at::Tensor& tensor) {
+  for (const at::Tensor* written : call.written) {
+    if (written->is_same(tensor)) return true;
+  }
+  return false;
+}
+
+// Everything after the operator ran.
+void finish(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
+  PyObject* node = call.node.get();
+  if (hook->node_raised.truth(node)) hook->node_raised.set(node, Py_False);
+  if (call.op.kind == kNothing && !call.delivered) return;
+  const Produced produced = collect_outputs(call, handle, stack);
+  PyObject* outputs = hook->node_outputs.get(node);
+  if (PyList_GET_SIZE(outputs) < static_cast<Py_ssize_t>(produced.size())) {
+    Quiet quiet;
+    Ref list = list_of(produced);
+    Ref inputs = checked(PyList_New(0));
+    checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op.object.get(), node,
+                                         list.get(), inputs.get(), nullptr));
+    outputs = hook->node_outputs.get(node);
+  }
+  for (size_t slot = 0; slot < produced.size(); ++slot) {
+    const at::Tensor* tensor = produced[slot];
+    if (tensor == nullptr) continue;
+    const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
+    PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
+    if (call.op.writes && was_written(call, *tensor)) {
+      add_write(impl, output);
+    } else if (call.op.view && call.base.defined()) {
+      add_view(impl, call.base.unsafeGetTensorImpl(), call.base_source.get(), output);
+    } else {
+      set_known(impl, output);
+    }
+  }
+  if (call.delivered) {
+    end_in_python(call, node, produced);
+  } else if (call.flags & kOutputStats) {
+    measure_outputs(call, produced, outputs);
+  }
+}
+
+// Says what went wrong, once; an interrupt or an exit, raised in a callback, goes on to the script.
+void report(const char* what) {
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
+    python_error raised;
+    raised.persist();
+    throw raised;
+  }
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Ref done = Ref::take(PyObject_CallFunction(hook->report.get(), "sO", what,
+                                             value == nullptr ? Py_None : value));
+  if (!done) PyErr_Clear();
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+}
+
+// --------------------------------------------------------------------------------- the functions
+
+enum class How { kPlain, kPython, kHere };
+
+How begin_guarded(Call& call) {
+  try {
+    return begin(call) ? How::kHere : How::kPython;
+  } catch (const std::exception& error) {
+    call.release();
+    call.jobs.clear();
+    report(error.what());
+    return How::kPlain;
+  }
+}
+
+void run_plain(const c10::OperatorHandle& handle, Arguments* stack) {
+  WithoutMode guard;
+  handle.callBoxed(stack);
+}
+
+void dispatch(const void*, const c10::OperatorHandle& handle, Arguments* stack) {
+  if (!mode_is_on_top()) return python_dispatch(interpreter.original, handle, stack);
+  if (!hook->recording) return run_plain(handle, stack);
+  const auto found = hook->operators.find(&handle.schema());
+  if (found == hook->operators.end() || hook->many || found->second->only_python) {
+    ++hook->python_calls;
+    return python_dispatch(interpreter.original, handle, stack);
+  }
+  if (found->second->ignored) return run_plain(handle, stack);
+  Call call(*found->second);
+  How how = How::kPython;
+  if (collect(call, handle, *stack)) {
+    Gil gil;
+    how = begin_guarded(call);
+  }
+  if (how == How::kPython) {
+    ++hook->python_calls;
+    return python_dispatch(interpreter.original, handle, stack);
+  }
+  if (how == How::kPlain) return run_plain(handle, stack);
+  ++hook->native_calls;
+  run(call.jobs, hook->rows.row);
+  call.jobs.clear();
+  try {
+    run_plain(handle, stack);
+  } catch (...) {
+    Gil gil;
+    hook->node_raised.set(call.node.get(), Py_True);
+    call.release();
+    throw;
+  }
+  {
+    Gil gil;
+    try {
+      finish(call, handle, *stack);
+      call.release();
+    } catch (const std::exception& error) {
+      call.release();
+      report(error.what());
+    }
+  }
+  run(call.jobs, hook->rows.row);
+}
+
+// Autograd saves a tensor: a view of it, made without an operator.
+c10::intrusive_ptr<c10::TensorImpl> detach(const void*, const c10::TensorImpl* self) {
+  if (!mode_is_on_top() || hook->many || self->key_set().has_any(kSubclass)) {
+    return python_detach(interpreter.original, self);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> copy;
+  {
+    WithoutMode guard;
+    copy = self->shallow_copy_and_detach(c10::VariableVersion(0), false);
+  }
+  if (!hook->recording) return copy;
+  Gil gil;
+  try {
+    if (PyObject* entry = known_entry(self)) {
+      Ref source = Ref::share(source_in(entry));
+      add_view(copy.get(), self, source.get(), source.get());
+    } else {
+      PyDict_DelItem(hook->known.get(), key_of(copy.get()).get());
+      PyErr_Clear();
+    }
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
+  return copy;
+}
+
+// ------------------------------------------------------------------------------------- the module
+
+template <class Function>
+size_t slot_of(Function function) {  // of a virtual function, in the Itanium C++ ABI
+  ptrdiff_t raw;
+  static_assert(sizeof function >= sizeof raw);
+  std::memcpy(&raw, &function, sizeof raw);
+  return static_cast<size_t>(raw - 1) / sizeof(void*);
+}
+
+PyObject* install(PyObject*, PyObject*) {
+  if (!interpreter.installed) {
+    c10::impl::PyInterpreter* torch = getPyInterpreter();
+    interpreter.original = torch->vtable_;
+    void** functions = *reinterpret_cast<void***>(
+        const_cast<c10::impl::PyInterpreterVTable*>(interpreter.original));
+    std::memcpy(interpreter.table, functions - 2, sizeof interpreter.table);
+    const size_t at_dispatch = slot_of(&c10::impl::PyInterpreterVTable::dispatch);
+    const size_t at_detach = slot_of(&c10::impl::PyInterpreterVTable::detach);
+    python_dispatch = reinterpret_cast<DispatchFunction>(functions[at_dispatch]);
+    python_detach = reinterpret_cast<DetachFunction>(functions[at_detach]);
+    interpreter.table[2 + at_dispatch] = reinterpret_cast<void*>(dispatch);
+    interpreter.table[2 + at_detach] = reinterpret_cast<void*>(detach);
+    interpreter.functions[0] = interpreter.table + 2;
+    torch->vtable_ = reinterpret_cast<const c10::impl::PyInterpreterVTable*>(interpreter.functions);
+    interpreter.installed = true;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* remove(PyObject*, PyObject*) {
+  if (interpreter.installed) {
+    getPyInterpreter()->vtable_ = interpreter.original;
+    interpreter.installed = false;
+  }
+  if (hook != nullptr) {
+    hook->recording = false;
+    hook->mode_pointer = nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+Ref take(PyObject* settings, const char* name) {
+  PyObject* found = PyDict_GetItemString(settings, name);
+  if (found == nullptr) throw std::runtime_error(std::string("missing: ") + name);
+  return Ref::share(found);
+}
+
+long number_in(PyObject* settings, const char* name) {
+  return PyLong_AsLong(take(settings, name).get());
+}
+
+void configure(PyObject* settings) {
+  static uint64_t generation = 0;
+  auto made = std::make_unique<Hook>();
+  Hook& h = *made;
+  h.generation = ++generation;
+  h.mode = take(settings, "mode");
+  h.mode_pointer = h.mode.get();
+  h.local = take(settings, "local");
+  h.sites = take(settings, "sites");
+  h.late = take(settings, "late");
+  h.by_id = take(settings, "by_id");
+  h.unknown = take(settings, "unknown");
+  h.engine_code = take(settings, "engine_code");
+  h.user_file = take(settings, "user_file");
+  h.outside = take(settings, "outside");
+  h.plan_for = take(settings, "plan_for");
+  h.add_outputs = take(settings, "add_outputs");
+  h.begin_call = take(settings, "begin_call");
+  h.end_call = take(settings, "end_call");
+  h.before_write = take(settings, "before_write");
+  h.report = take(settings, "report");
+  h.reserved = number_in(settings, "reserved");
+  Ref state = take(settings, "ThreadState"), site = take(settings, "Site"),
+      node = take(settings, "Node"), output = take(settings, "Output"),
+      plan = take(settings, "Plan");
+  h.admitted = Slot(state.get(), "admitted");
+  h.home = Slot(state.get(), "home");
+  h.scope = Slot(state.get(), "scope");
+  h.phase = Slot(state.get(), "phase");
+  h.depth = Slot(state.get(), "depth");
+  h.backward_depth = Slot(state.get(), "backward_depth");
+  h.pending_view = Slot(state.get(), "pending_view");
+  h.previous = Slot(state.get(), "previous");
+  h.last_number = Slot(state.get(), "last_number");
+  h.number_base = Slot(state.get(), "number_base");
+  h.node_of_number = Slot(state.get(), "node_of_number");
+  h.site_calls = Slot(site.get(), "calls");
+  h.site_first = Slot(site.get(), "first");
+  h.site_more = Slot(site.get(), "more");
+  h.site_step = Slot(site.get(), "step");
+  h.node_id = Slot(node.get(), "id");
+  h.node_outputs = Slot(node.get(), "outputs");
+  h.node_sources = Slot(node.get(), "sources");
+  h.node_raised = Slot(node.get(), "raised");
+  h.node_plan = Slot(node.get(), "plan");
+  h.output_node = Slot(output.get(), "node");
+  h.output_slot = Slot(output.get(), "slot");
+  h.output_subject = Slot(output.get(), "subject");
+  h.output_uninitialised = Slot(output.get(), "uninitialised");
+  h.plan_flags = Slot(plan.get(), "flags");
+  h.plan_revision = Slot(plan.get(), "revision");
+  h.output_type = reinterpret_cast<PyTypeObject*>(output.get());
+  h.rows.measure_slowly = take(settings, "measure_slowly");
+  h.rows.kind_number = take(settings, "kind_number");
+  h.rows.advance = take(settings, "advance");
+  h.rows.submit = take(settings, "submit");
+  h.rows.forget_rows = take(settings, "forget_rows");
+  h.rows.row = reinterpret_cast<RowFunction>(PyLong_AsVoidPtr(take(settings, "row").get()));
+  Ref names = take(settings, "dtypes");
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(names.get(), &position, &name, &value)) {
+    const auto at = static_cast<size_t>(PyLong_AsLong(value));
+    if (h.rows.dtype_names.size() <= at) h.rows.dtype_names.resize(at + 1);
+    h.rows.dtype_names[at] = PyUnicode_AsUTF8(name);
+  }
+  if (PyErr_Occurred()) throw PythonError();
+  for (const auto& entry : hook == nullptr ? decltype(h.user_codes){} : hook->user_codes) {
+    Py_DECREF(entry.first);
+  }
+  delete hook;
+  hook = made.release();
+}
+
+void register_operator(const char* name, const char* overload, PyObject* object) {
+  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!handle.has_value()) return;
+  const auto flag = [object](const char* attribute) {
+    return PyObject_IsTrue(checked(PyObject_GetAttrString(object, attribute)).get()) == 1;
+  };
+  auto op = std::make_unique<Operator>();
+  op->object = Ref::share(object);
+  Ref kind = checked(PyObject_GetAttrString(object, "kind"));
+  op->kind = static_cast<Kind>(PyLong_AsLong(kind.get()));
+  op->ignored = flag("ignored");
+  op->nested = flag("nested");
+  op->writes = flag("writes");
+  op->view = flag("view");
+  op->same_elements = flag("same_elements");
+  op->only_python = flag("asynchronous") || flag("waits") || flag("fresh");
+  const auto& arguments = handle->schema().arguments();
+  op->shapes.resize(arguments.size());
+  op->mutated.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string type = arguments[i].type()->str();
+    if (type.find("Tensor") == std::string::npos) continue;
+    op->shapes[i] = type == "Tensor" || type == "Tensor?" ? 1 : 2;
+  }
+  Ref mutated = checked(PyObject_GetAttrString(object, "mutated"));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mutated.get()); ++i) {
+    const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));
+    op->mutated.at(static_cast<size_t>(at)) = 1;
+  }
+  hook->operators[&handle->schema()] = std::move(op);
+}
+
+// Runs a function of the module: C++ exceptions become Python's.
+template <class Function>
+PyObject* guarded(Function function) {
+  try {
+    if (hook == nullptr) throw std::runtime_error("the hook is not configured");
+    return function();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyObject* none() { Py_RETURN_NONE; }
+
+PyObject* py_configure(PyObject*, PyObject* settings) {
+  try {
+    configure(settings);
+    return none();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyObject* py_register(PyObject*, PyObject* arguments) {
+  const char *name = nullptr, *overload = nullptr;
+  PyObject* object = nullptr;
+  if (!PyArg_ParseTuple(arguments, "ssO", &name, &overload, &object)) return nullptr;
+  return guarded([&] {
+    register_operator(name, overload, object);
+    return none();
+  });
+}
+
+PyObject* py_begin(PyObject*, PyObject* arguments) {
+  PyObject *known = nullptr, *order = nullptr, *changed = nullptr;
+  long step = 0;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyDict_Type, &known, &PyList_Type, &order,
+                        &PyList_Type, &changed, &step))
+    return nullptr;
+  return guarded([&] {
+    hook->known = Ref::share(known);
+    hook->order = Ref::share(order);
+    hook->changed = Ref::share(changed);
+    hook->step = step;
+    return none();
+  });
+}
+
+PyObject* py_set_state(PyObject*, PyObject* arguments) {
+  int recording = 0, many = 0;
+  long revision = 0;
+  if (!PyArg_ParseTuple(arguments, "ppl", &recording, &many, &revision)) return nullptr;
+  return guarded([&] {
+    hook->recording = recording != 0;
+    hook->many = many != 0;
+    hook->revision = revision;
+    return none();
+  });
+}
+
+PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
+  return guarded([&] {
+    hook->rows.cursor = static_cast<int64_t*>(PyLong_AsVoidPtr(cursor));
+    return none();
+  });
+}
+
+PyObject* py_forget_rows(PyObject*, PyObject*) {
+  return guarded([&] {
+    ++hook->rows.epoch;
+    return none();
+  });
+}
+
+PyObject* py_end_step(PyObject*, PyObject*) {
+  return guarded([&] {
+    RowBook& rows = hook->rows;
+    Ref moments = checked(
+        PyBytes_FromStringAndSize(reinterpret_cast<const char*>(rows.moments.data()),
+                                  static_cast<Py_ssize_t>(rows.moments.size() * sizeof(int64_t))));
+    Ref copies = checked(PyList_New(0));
+    for (const auto& [from, to] : rows.copies) {
+      Ref pair = checked(Py_BuildValue("LL", from, to));
+      if (PyList_Append(copies.get(), pair.get()) < 0) throw PythonError();
+    }
+    rows.end_step();
+    return PyTuple_Pack(2, moments.get(), copies.get());
+  });
+}
+
+PyObject* py_key(PyObject*, PyObject* tensor) {
+  if (!THPVariable_Check(tensor)) return PyLong_FromVoidPtr(tensor);
+  return PyLong_FromVoidPtr(THPVariable_Unpack(tensor).unsafeGetTensorImpl());
+}
+
+PyObject* py_counts(PyObject*, PyObject*) {
+  return guarded([&] { return Py_BuildValue("LL", hook->native_calls, hook->python_calls); });
+}
+
+PyMethodDef methods[] = {
+    {"configure", py_configure, METH_O, "Begin a capture: its mode, classes and callbacks."},
+    {"register", py_register, METH_VARARGS, "An operator that Python has seen: name, overload."},
+    {"begin", py_begin, METH_VARARGS, "What is known, the order and the changed nodes of a step."},
+    {"set_state", py_set_state, METH_VARARGS, "Recording, many threads, revision of plans."},
+    {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
+    {"forget_rows", py_forget_rows, METH_NOARGS, "Read everything again."},
+    {"end_step", py_end_step, METH_NOARGS, "Moments as bytes, and records that copy others."},
+    {"key", py_key, METH_O, "What a tensor is known by."},
+    {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
+    {"install", install, METH_NOARGS, "Take over dispatch to modes."},
+    {"remove", remove, METH_NOARGS, "Give dispatch back."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "opscope_hook", nullptr, -1, methods,
+                      nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace opscope
+
+PyMODINIT_FUNC PyInit_opscope_hook() { return PyModule_Create(&opscope::module); }

@@ -1,0 +1,122 @@
+#include "rows.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+
+namespace opscope {
+namespace {
+
+constexpr int64_t kOneThread = int64_t{1} << 18;
+constexpr size_t kKindsRemembered = size_t{1} << 16;
+
+// What the kernels can read as it lies in memory; everything else goes to Python, which says what
+// has no numbers.
+bool is_plain(const at::Tensor& tensor, const std::vector<std::string>& dtype_names) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  const auto keys = impl->key_set();
+  constexpr c10::DispatchKeySet kOdd({c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
+                                      c10::DispatchKey::FuncTorchGradWrapper,
+                                      c10::DispatchKey::Functionalize, c10::DispatchKey::ZeroTensor,
+                                      c10::DispatchKey::Negative, c10::DispatchKey::NestedTensor});
+  if (keys.has_any(kOdd) || impl->layout() != c10::Layout::Strided) return false;
+  if (!tensor.is_cpu() && !tensor.is_cuda()) return false;
+  const auto dtype = static_cast<size_t>(tensor.scalar_type());
+  if (dtype >= dtype_names.size() || dtype_names[dtype].empty()) return false;
+  return tensor.numel() == 0 || (impl->has_storage() && impl->storage().nbytes() != 0);
+}
+
+struct Head {
+  uint8_t valid, side, kind, unused;
+  uint32_t slot;
+  int32_t step;
+  uint32_t node, call, shape;
+};
+static_assert(sizeof(Head) == kNumbers);
+
+void fill(const at::Tensor& tensor, char* record, RowFunction row) {
+  const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
+  row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
+      static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
+      nullptr, nullptr, record);
+  __atomic_store_n(record, 1, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+void run(const std::vector<Job>& jobs, RowFunction row) {
+  for (const Job& job : jobs) fill(*job.tensor, job.record, row);
+}
+
+char* RowBook::take() {
+  if (cursor[0] == cursor[1]) checked(PyObject_CallNoArgs(advance.get()));
+  char* record = reinterpret_cast<char*>(cursor[2] + cursor[0]);
+  cursor[0] += kRecordBytes;
+  return record;
+}
+
+int64_t RowBook::kind_of(const at::Tensor& tensor, const Seen& mine) {
+  const auto sizes = tensor.sizes();
+  const auto dtype = tensor.scalar_type();
+  if (mine.kind >= 0 && mine.dtype == dtype && sizes == mine.sizes) return mine.kind;
+  std::string key(1, static_cast<char>(dtype));
+  key.append(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(int64_t));
+  if (auto found = kinds_.find(key); found != kinds_.end()) return found->second;
+  if (kinds_.size() >= kKindsRemembered) kinds_.clear();
+  Ref shape = checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyTuple_SET_ITEM(shape.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  }
+  const std::string& name = dtype_names.at(static_cast<size_t>(dtype));
+  Ref number = checked(PyObject_CallFunction(kind_number.get(), "sO", name.c_str(), shape.get()));
+  return kinds_[std::move(key)] = PyLong_AsLongLong(number.get());
+}
+
+void RowBook::measure(const Place& place, int64_t slot, const at::Tensor& tensor,
+                      PyObject* source, const Seen* known, Seen& mine, std::vector<Job>& jobs) {
+  if (!is_plain(tensor, dtype_names)) {
+    Ref object = checked(THPVariable_Wrap(tensor));
+    checked(PyObject_CallFunction(measure_slowly.get(), "LLLBLOO", place.step, place.node,
+                                  place.call, place.side, slot, object.get(), source));
+    return;
+  }
+  const int64_t kind = kind_of(tensor, mine);
+  char* record = take();
+  Head head{};
+  head.side = place.side;
+  head.slot = static_cast<uint32_t>(slot);
+  head.step = static_cast<int32_t>(place.step);
+  head.node = static_cast<uint32_t>(place.node);
+  head.call = static_cast<uint32_t>(place.call);
+  head.shape = static_cast<uint32_t>(kind);
+  std::memcpy(record, &head, sizeof head);
+  bool filled = true;
+  if (known != nullptr && known->filled) {
+    record[2] = known->record[2];
+    std::memcpy(record + kNumbers, known->record + kNumbers, kRecordBytes - kNumbers);
+    __atomic_store_n(record, 1, __ATOMIC_RELEASE);
+  } else if (known != nullptr) {
+    copies.emplace_back(reinterpret_cast<int64_t>(known->record),
+                        reinterpret_cast<int64_t>(record));
+    filled = false;
+  } else if (tensor.is_cpu()) {
+    jobs.push_back({&tensor, record});
+  } else {
+    Ref object = checked(THPVariable_Wrap(tensor));
+    Ref done = checked(PyObject_CallFunction(submit.get(), "OL", object.get(),
+                                             reinterpret_cast<long long>(record)));
+    filled = done.get() == Py_True;
+    if (filled) __atomic_store_n(record, 1, __ATOMIC_RELEASE);
+  }
+  mine.epoch = epoch;
+  mine.data = tensor.unsafeGetTensorImpl()->data();
+  mine.dtype = tensor.scalar_type();
+  mine.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  mine.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  mine.kind = kind;
+  mine.record = record;
+  mine.filled = filled;
+}
+
+}  // namespace opscope

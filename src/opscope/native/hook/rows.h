@@ -1,0 +1,98 @@
+// Rows of values: which record each gets, and what need not be read again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "python_objects.h"
+
+namespace opscope {
+
+constexpr int kRecordBytes = 128;
+constexpr int kNumbers = 24;  // where a record's numbers begin
+constexpr uint8_t kInput = 0, kOutput = 1;
+
+// opscope_row of the statistics library.
+using RowFunction = int (*)(const void*, int, int, const int64_t*, const int64_t*, int,
+                            const double*, uint64_t*, void*);
+
+// A row of the current epoch, and the tensor it is of; between epochs only `kind` means something.
+struct Seen {
+  uint64_t epoch = 0;
+  const void* data = nullptr;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  c10::SmallVector<int64_t, 4> sizes, strides;
+  int64_t kind = -1;  // the number of this dtype with these sizes
+  char* record = nullptr;
+  bool filled = false;  // otherwise a device is still at it
+};
+
+// A row to be computed when the interpreter lock is released.
+struct Job {
+  const at::Tensor* tensor;
+  char* record;
+};
+
+struct Place {
+  int64_t step, node, call;
+  uint8_t side;
+};
+
+class RowBook {
+ public:
+  uint64_t epoch = 1;
+  RowFunction row = nullptr;
+  std::vector<std::string> dtype_names;  // by number; empty where there is no kernel
+  int64_t* cursor = nullptr;  // next offset, end offset, address: see stats/memory.py
+  Ref measure_slowly, kind_number, advance, submit, forget_rows;
+  std::vector<int64_t> moments;
+  std::vector<std::pair<int64_t, int64_t>> copies;
+
+  // The rows of a node's outputs and inputs, which outlive a step for their kinds.
+  std::vector<Seen>& outputs(int64_t node) { return of(node).first; }
+  std::vector<Seen>& inputs(int64_t node) { return of(node).second; }
+  Seen& outside(PyObject* source) { return outside_[source]; }
+
+  bool is_row_of(const Seen& seen, const at::Tensor& tensor) const {
+    return seen.epoch == epoch && seen.data == tensor.unsafeGetTensorImpl()->data() &&
+           seen.dtype == tensor.scalar_type() && tensor.sizes() == seen.sizes &&
+           tensor.strides() == seen.strides;
+  }
+
+  // Write the row of a value into a new record, or see to it that it will be. `known` is a row of
+  // the same elements, or null. `mine` is where this value's row is remembered.
+  void measure(const Place& place, int64_t slot, const at::Tensor& tensor, PyObject* source,
+               const Seen* known, Seen& mine, std::vector<Job>& jobs);
+
+  void end_step() {
+    ++epoch;
+    outside_.clear();
+    moments.clear();
+    copies.clear();
+  }
+
+ private:
+  using Pair = std::pair<std::vector<Seen>, std::vector<Seen>>;
+  Pair& of(int64_t node) {
+    if (static_cast<size_t>(node) >= nodes_.size()) nodes_.resize(node + 1);
+    return nodes_[node];
+  }
+  int64_t kind_of(const at::Tensor& tensor, const Seen& mine);
+  char* take();
+
+  std::deque<Pair> nodes_;
+  std::unordered_map<PyObject*, Seen> outside_;
+  std::unordered_map<std::string, int64_t> kinds_;
+};
+
+void run(const std::vector<Job>& jobs, RowFunction row);
+
+}  // namespace opscope

@@ -1,0 +1,65 @@
+"""Building the native hook, which needs the headers of the torch and the Python it is for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from opscope.messages import say_once
+from opscope.native.build import HERE, Built, build
+
+HOOK = "hook"
+_SOURCES = ("hook.cpp", "rows.cpp")
+
+
+def build_hook(torch: Any, only_find: bool = False) -> Built:
+    """The hook for a torch that is loaded, built if need be unless `only_find`."""
+    root = Path(torch.__file__).parent
+    versions = f"{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
+    return build(
+        HOOK,
+        [HERE / HOOK / source for source in _SOURCES],
+        include=[
+            root / "include",
+            root / "include/torch/csrc/api/include",
+            sysconfig.get_path("include"),
+        ],
+        flags=[
+            "-std=c++20",
+            "-O2",
+            "-DNDEBUG",  # structures of torch have other fields without it
+            "-DAT_PER_OPERATOR_HEADERS",
+            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+            f'-DOPSCOPE_BUILT_FOR="{versions}"',
+        ],
+        libraries=[f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"],
+        own_runtime=False,
+        only_find=only_find,
+    )
+
+
+def find_hook(torch: Any) -> Path | None:
+    """The hook, if it was built before; otherwise the background builds it for the next run."""
+    path, reason = build_hook(torch, only_find=True)
+    if path is None and not reason:
+        _build_in_background()
+    return path
+
+
+def hook_path(torch: Any) -> Path | None:
+    """Where the hook is."""
+    return build_hook(torch, only_find=True).path
+
+
+def _build_in_background() -> None:
+    say_once("building the native hook in the background, once; the next run will be faster")
+    subprocess.Popen(
+        [sys.executable, "-m", "opscope.native"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
