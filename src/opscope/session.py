@@ -21,6 +21,7 @@ from opscope.settings.run import RunSettings
 if TYPE_CHECKING:
     from opscope.capture.torch_capture import TorchCapture
     from opscope.events import Sink
+    from opscope.stats.engine import Engine
 
 RUNS = "opscope-runs"
 
@@ -59,13 +60,22 @@ class Session:
         from opscope.capture.processes import follow_children
         from opscope.capture.torch_capture import TorchCapture
         from opscope.pipeline import Pipeline
-        from opscope.stats.engine import Engine
 
-        pipeline = Pipeline(self._sinks, Engine(), self._accepts_step, self.settings.scope)
+        pipeline = Pipeline(self._sinks, self._engine(), self._accepts_step, self.settings.scope)
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._capture.start()
         follow_children(self)
+
+    def _engine(self) -> Engine:
+        """Statistics as the dump's settings ask for them, which only GPU tensors can differ in."""
+        from opscope.stats.engine import Engine
+
+        dump = self.settings.dump
+        if dump is None:
+            return Engine()
+        on_device = dump.stat_calc_mode != "host"
+        return Engine(on_device, dump.device_stat_precision_mode)
 
     def stop(self) -> None:
         """End the capture, finish the files, and say what to look at next."""

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from opscope.capture.known import KnownTensors
 from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
@@ -95,7 +96,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         pipeline: Pipeline,
         threads: Threads,
         names: Names,
-        key: Callable[[Any], int] = id,
+        key: Callable[[Any], int],
+        known: KnownTensors,
     ) -> None:
         super().__init__()
         self.key = key
@@ -116,7 +118,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.order: list[Node] = []
         self.changed: list[Node] = []
         self._setup_order: list[Node] = []
-        self.known: dict[int, Any] = {}
+        self._last_order: list[Node] = []
+        self._last_orders = Orders([])
+        self.known = known
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._first_use: dict[str, Node] = {}
@@ -155,12 +159,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             for value in args:
                 if isinstance(value, Tensor):
                     tensors.append(value)
-                    found = known.get(key_of(value))
-                    if found.__class__ is tuple:
-                        writer = found[1][0]
-                        sources.append(found[0] if writer is found[2] else writer)
-                    else:
-                        sources.append(found or self.outside(value))
+                    sources.append(known.get(key_of(value)) or self.outside(value))
             if operator.nested:
                 self._add_nested(operator, args, kwargs, tensors, sources)
             # The call site.
@@ -285,24 +284,14 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             outputs = node.outputs
             kind = operator.kind
             if kind == NEW and outputs:
-                known[key_of(result)] = outputs[0]
+                known.put(key_of(result), outputs[0])
             elif kind == WRITE and outputs:
-                found = known.get(key_of(result))
-                if found.__class__ is tuple:
-                    found[1][0] = outputs[0]
-                else:
-                    known[key_of(result)] = outputs[0]
+                known.put_write(key_of(result), outputs[0])
             elif kind == VIEW and outputs and tensors:
-                found = known.get(key_of(tensors[0]))
-                if found.__class__ is tuple:
-                    storage = found[1]
-                else:
-                    storage = [None]
-                    known[key_of(tensors[0])] = (sources[0], storage, None)
-                known[key_of(result)] = (outputs[0], storage, storage[0])
+                known.put_view(key_of(result), key_of(tensors[0]), sources[0], outputs[0])
             elif kind == SEVERAL and len(outputs) == len(result):
                 for output, tensor in zip(outputs, result, strict=True):
-                    known[key_of(tensor)] = output
+                    known.put(key_of(tensor), output)
             elif kind != NOTHING:
                 self._any_outputs(operator, node, result, args, kwargs, tensors)
             if self.late and operator.completes:
@@ -315,10 +304,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     # ------------------------------------------------------------------ sources
-    # `_known` maps a tensor's identity to its Output, as long as nothing else shares its memory.
-    # Tensors that share memory have (source, storage, writer) instead, with one `storage` list for
-    # all of them: `source` holds as long as the latest in-place writer, storage[0], is `writer`.
-
     def outside(self, tensor: Tensor) -> Outside:
         found = self.names.by_id.get(self.key(tensor))
         if found is None:
@@ -326,16 +311,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 found = self.names.parameter(tensor)
             else:
                 found = UNKNOWN
-        self.known[self.key(tensor)] = (found, [None], None)
+        self.known.put_outside(self.key(tensor), found)
         return found
 
     def source_of(self, tensor: Tensor) -> Source:
         """What produced `tensor` in this step, or where it came from."""
-        found = self.known.get(self.key(tensor))
-        if found.__class__ is tuple:
-            source, storage, writer = found
-            found = source if storage[0] is writer else storage[0]
-        return found or self.outside(tensor)
+        return self.known.get(self.key(tensor)) or self.outside(tensor)
 
     def _add_nested(
         self,
@@ -356,21 +337,17 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         sources += [self.source_of(tensor) for tensor in tensors]
 
     def _add_view(self, view: Tensor, base: Tensor, source: Source) -> None:
-        base_source = self.source_of(base)
-        found = self.known[self.key(base)]
-        if found.__class__ is not tuple:
-            found = self.known[self.key(base)] = (base_source, [None], None)
-        self.known[self.key(view)] = (source, found[1], found[1][0])
+        self.known.put_view(self.key(view), self.key(base), self.source_of(base), source)
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside, such as part of a batch."""
-        self.known[self.key(tensor)] = (outside, [None], None)
+        self.known.put_outside(self.key(tensor), outside)
         if not self.setup_done:
             self._arrivals[id(tensor)] = (tensor, outside)
 
     def forget(self, tensor: Any) -> None:
         """A tensor appeared without an operator: what was known of its address is void."""
-        self.known.pop(self.key(tensor), None)
+        self.known.drop(self.key(tensor))
 
     def _subclassed(
         self,
@@ -511,7 +488,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         if not self.setup_done:
             self.setup_done = True
             self._setup_order, self.order = self.order, []  # calls of step 0 count from here
-            self.known = self.names.entries()
+            self.known.restart(self.names.by_id)
             for tensor, outside in self._arrivals.values():
                 self.add_arrival(tensor, outside)
             self._arrivals.clear()
@@ -539,18 +516,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if tensor is None:
                 continue
             if id(tensor) in rewritten or operator.asynchronous:
-                self._add_write(tensor, output)
+                self.known.put_write(self.key(tensor), output)
             elif operator.view and tensors:
                 self._add_view(tensor, tensors[0], output)
             else:
-                self.known[self.key(tensor)] = output
-
-    def _add_write(self, tensor: Tensor, output: Output) -> None:
-        found = self.known.get(self.key(tensor))
-        if found.__class__ is tuple:
-            found[1][0] = output
-        else:
-            self.known[self.key(tensor)] = output
+                self.known.put(self.key(tensor), output)
 
     def add_outputs(
         self, operator: Operator, node: Node, produced: list[Tensor], tensors: list[Tensor]
@@ -691,11 +661,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def finish_step(self) -> Orders:
         """The orders of the step that ends; what crosses into the next comes from outside."""
-        self.known = self.names.entries()
-        self._rebind()
-        orders = Orders(self._setup_order + self.order)
+        self.known.restart(self.names.by_id)
+        order = self._setup_order + self.order
         self._setup_order = []
-        return orders
+        if order != self._last_order:
+            self._last_order, self._last_orders = order, Orders(order)
+        return self._last_orders
 
 
 def _as_many(view: Tensor, base: Tensor) -> bool:

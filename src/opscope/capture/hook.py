@@ -69,6 +69,7 @@ class Hook:
                 "local": mode.threads.local,
                 "sites": mode.sites,
                 "late": mode.late,
+                "known": mode.known,
                 "by_id": mode.names.by_id,
                 "unknown": mode.unknown,
                 "engine_code": mode.engine_code,
@@ -113,7 +114,7 @@ class Hook:
     def begin(self) -> None:
         """The mode has other objects for a step's data now."""
         mode = self._mode
-        self._module.begin(mode.known, mode.order, mode.changed, mode.step)
+        self._module.begin(mode.order, mode.changed, mode.step)
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded, may run in several threads, and which plans hold."""

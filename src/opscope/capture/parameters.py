@@ -21,18 +21,11 @@ class Names:
     def __init__(self, key: Callable[[Any], int] = id) -> None:
         self._key = key
         self.by_id: dict[int, Outside] = {}
-        self._entries: dict[int, tuple[Outside, list[None], None]] = {}
         self._refs: dict[int, weakref.ref[Any]] = {}
         self._taken: set[tuple[str, str]] = set()
         self._roots: list[weakref.ref[nn.Module]] = []
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._unnamed = 0
-
-    def entries(self) -> dict[int, tuple[Outside, list[None], None]]:
-        """What is known of tensors when a step starts: see `EagerMode`, "sources"."""
-        for _, storage, _ in self._entries.values():
-            storage[0] = None
-        return self._entries.copy()
 
     def add_root(self, module: nn.Module) -> None:
         """Name what an outermost module owns; the first module to own a tensor names it."""
@@ -106,13 +99,11 @@ class Names:
         entry = Outside(kind, name, subject)
         self._taken.add((kind, name))
         self.by_id[key] = entry
-        self._entries[key] = (entry, [None], None)
         self._refs[key] = weakref.ref(tensor, lambda ref: self._forget(key, ref))
         return entry
 
     def _forget(self, key: int, ref: weakref.ref[Any]) -> None:
         if self._refs.get(key) is ref:
             entry = self.by_id.pop(key)
-            del self._entries[key]
             del self._refs[key]
             self._taken.discard((entry.kind, entry.name))

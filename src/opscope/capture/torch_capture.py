@@ -24,6 +24,7 @@ from torch.optim.optimizer import (
 from opscope.capture import hook
 from opscope.capture.dispatch_rules import Shortcut
 from opscope.capture.eager import EagerMode, report_failure
+from opscope.capture.known import Known
 from opscope.capture.parameters import Names
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
@@ -64,8 +65,9 @@ class TorchCapture:
         row_function = pipeline.meter.engine.row_function
         self._native = hook.load() if row_function else None
         key = id if self._native is None else self._native.key
+        known = Known() if self._native is None else self._native.Known()
         self._names = Names(key)
-        self._mode = EagerMode(pipeline, self._threads, self._names, key)
+        self._mode = EagerMode(pipeline, self._threads, self._names, key, known)
         self._mode.on_setup_end = self._begin_training
         self._clock = StepClock(self._end_step)
         self._patches = Patches()

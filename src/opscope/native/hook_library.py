@@ -12,7 +12,7 @@ from opscope.messages import say_once
 from opscope.native.build import HERE, Built, build
 
 HOOK = "hook"
-_SOURCES = ("hook.cpp", "rows.cpp")
+_SOURCES = ("hook.cpp", "known.cpp", "rows.cpp")
 
 
 def build_hook(torch: Any, only_find: bool = False) -> Built:

@@ -293,38 +293,36 @@ Block<F> lean(const F* x, int64_t count) {
 
 // The three sums, in twice as many float64 lanes as a vector has.
 struct Sums {
-  Lanes::Doubles sum[2], abs[2], squares[2];
+  Lanes::Doubles sum[2], negatives[2], squares[2];
 
   Sums() {
-    sum[0] = sum[1] = abs[0] = abs[1] = squares[0] = squares[1] = Lanes::zero();
+    sum[0] = sum[1] = negatives[0] = negatives[1] = squares[0] = squares[1] = Lanes::zero();
   }
 
   template <int WHICH>
-  void take(Lanes::Doubles v) {
+  void take(Lanes::Doubles v, unsigned negative) {
     sum[WHICH] = Lanes::multiply_add(v, Lanes::ones(), sum[WHICH]);
-    abs[WHICH] = Lanes::add(abs[WHICH], Lanes::abs(v));
+    negatives[WHICH] = Lanes::add_negative(negatives[WHICH], v, negative);
     squares[WHICH] = Lanes::multiply_add(v, v, squares[WHICH]);
   }
 
   static double total(const Lanes::Doubles* parts) {
-    double lanes[Lanes::kFloats / 2], total = 0;
-    const Lanes::Doubles both = Lanes::add(parts[0], parts[1]);
-    std::memcpy(lanes, &both, sizeof lanes);
-    for (const double lane : lanes) total += lane;
-    return total;
+    return Lanes::total(Lanes::add(parts[0], parts[1]));
+  }
+
+  void add_to(Block<float>& block) const {
+    const double all = total(sum);
+    block.sum += all;
+    block.abs += all - 2 * total(negatives);
+    block.squares += total(squares);
   }
 };
 
-// The vectorised part of a block, and what is left of it.
-Block<float> joined(const Sums& sums, float low, float high, int64_t zero, int64_t negative,
-                    const Block<float>& rest) {
-  return {Sums::total(sums.sum) + rest.sum,
-          Sums::total(sums.abs) + rest.abs,
-          Sums::total(sums.squares) + rest.squares,
-          rest.low < low ? rest.low : low,
-          rest.high > high ? rest.high : high,
-          zero + rest.zero,
-          negative + rest.negative};
+const Block<float> kNothing{0, 0, 0, static_cast<float>(kInf), static_cast<float>(-kInf), 0, 0};
+
+void include(Block<float>& block, float low, float high) {
+  block.low = low < block.low ? low : block.low;
+  block.high = high > block.high ? high : block.high;
 }
 
 Block<float> lean(const float* x, int64_t count) {
@@ -333,57 +331,65 @@ Block<float> lean(const float* x, int64_t count) {
   int64_t zero = 0, negative = 0, i = 0;
   for (; i + Lanes::kFloats <= count; i += Lanes::kFloats) {
     const Lanes::Floats v = Lanes::load(x + i);
-    sums.take<0>(Lanes::widen(Lanes::load_half(x + i)));
-    sums.take<1>(Lanes::widen(Lanes::load_half(x + i + Lanes::kFloats / 2)));
+    const unsigned below = Lanes::negatives(v);
+    sums.take<0>(Lanes::widen(Lanes::load_half(x + i)), below);
+    sums.take<1>(Lanes::widen(Lanes::load_half(x + i + Lanes::kFloats / 2)), below >> 8);
     low = Lanes::min(v, low);
     high = Lanes::max(v, high);
-    zero += Lanes::count_zero(v);
-    negative += Lanes::count_negative(v);
+    zero += _mm_popcnt_u32(Lanes::zeros(v));
+    negative += _mm_popcnt_u32(below);
   }
-  Block<float> rest = lean<float>(x + i, count - i);
-  if (i == 0) return rest;
-  float lanes[2][Lanes::kFloats];
-  std::memcpy(lanes[0], &low, sizeof low);
-  std::memcpy(lanes[1], &high, sizeof high);
-  for (int lane = 0; lane < Lanes::kFloats; ++lane) {
-    rest.low = lanes[0][lane] < rest.low ? lanes[0][lane] : rest.low;
-    rest.high = lanes[1][lane] > rest.high ? lanes[1][lane] : rest.high;
-  }
-  return joined(sums, rest.low, rest.high, zero, negative, rest);
+  Block<float> block = kNothing;
+  if (i < count) block = lean<float>(x + i, count - i);
+  if (i == 0) return block;
+  include(block, Lanes::lowest(low), Lanes::highest(high));
+  sums.add_to(block);
+  block.zero += zero;
+  block.negative += negative;
+  return block;
 }
 
-// Without a copy in float32. The order of the additions is not that of the elements.
+// bfloat16 without a copy in float32; the order of the additions is not that of the elements.
 Block<float> lean(const uint16_t* x, int64_t count) {
   Sums sums;
-  Lanes::Words low = Lanes::all_words(INT16_MAX), high = Lanes::all_words(INT16_MIN);
+  // Bits of positive numbers are in order, those of negative ones in the reverse order and above.
+  Lanes::Words largest = Lanes::all_words(INT16_MIN), above = Lanes::all_words(0);
+  Lanes::Words smallest = Lanes::all_words(-1);
   int64_t zero = 0, negative = 0, i = 0;
+  constexpr int kHalf = Lanes::kWords / 2;
   for (; i + Lanes::kWords <= count; i += Lanes::kWords) {
-    for (int64_t at = i; at < i + Lanes::kWords; at += Lanes::kWords / 2) {
-      const Lanes::Half pairs = Lanes::load_half(x + at);
-      sums.take<0>(Lanes::widen(Lanes::even_words(pairs)));
-      sums.take<1>(Lanes::widen(Lanes::odd_words(pairs)));
-    }
-    const Lanes::Words v = Lanes::load_words(x + i), order = Lanes::ordered(v);
-    low = Lanes::min(order, low);
-    high = Lanes::max(order, high);
-    Lanes::count_words(v, zero, negative);
+    const Lanes::Words v = Lanes::load_words(x + i);
+    const Lanes::Half first = Lanes::load_half(x + i), second = Lanes::load_half(x + i + kHalf);
+    unsigned signs;
+    Lanes::count_words(v, zero, negative, signs);
+    sums.take<0>(Lanes::widen(Lanes::even_words(first)), Lanes::even_signs(signs, 0));
+    sums.take<1>(Lanes::widen(Lanes::odd_words(first)), Lanes::odd_signs(signs, 0));
+    sums.take<0>(Lanes::widen(Lanes::even_words(second)), Lanes::even_signs(signs, 1));
+    sums.take<1>(Lanes::widen(Lanes::odd_words(second)), Lanes::odd_signs(signs, 1));
+    largest = Lanes::signed_max(v, largest);
+    above = Lanes::unsigned_max(v, above);
+    smallest = Lanes::unsigned_min(v, smallest);
   }
-  float rest[Lanes::kWords];
-  convert<Bfloat16>(x + i, 1, count - i, rest);
-  Block<float> block = lean<float>(rest, count - i);
+  Block<float> block = kNothing;
+  if (i < count) {
+    float rest[Lanes::kWords];
+    convert<Bfloat16>(x + i, 1, count - i, rest);
+    block = lean<float>(rest, count - i);
+  }
   if (i == 0) return block;
-  uint16_t lanes[2][Lanes::kWords];
-  low = Lanes::ordered(low);
-  high = Lanes::ordered(high);
-  std::memcpy(lanes[0], &low, sizeof low);
-  std::memcpy(lanes[1], &high, sizeof high);
-  float lowest = kInf, highest = -kInf;
+  uint16_t lanes[3][Lanes::kWords];
+  std::memcpy(lanes[0], &largest, sizeof largest);
+  std::memcpy(lanes[1], &above, sizeof above);
+  std::memcpy(lanes[2], &smallest, sizeof smallest);
   for (int lane = 0; lane < Lanes::kWords; ++lane) {
-    const float below = Bfloat16::get(lanes[0][lane]), above = Bfloat16::get(lanes[1][lane]);
-    lowest = below < lowest ? below : lowest;
-    highest = above > highest ? above : highest;
+    const bool any_positive = lanes[0][lane] < 0x8000, any_negative = lanes[1][lane] >= 0x8000;
+    include(block, Bfloat16::get(any_negative ? lanes[1][lane] : lanes[2][lane]),
+            Bfloat16::get(any_positive ? lanes[0][lane] : lanes[2][lane]));
   }
-  return joined(sums, lowest, highest, zero, negative, block);
+  sums.add_to(block);
+  block.zero += zero;
+  block.negative += negative;
+  return block;
 }
 
 #endif

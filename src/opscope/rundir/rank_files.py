@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class RankFiles:
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._stack_ids: set[int] = set()
         self._order_ids: dict[tuple[int, bytes], int] = {}
+        self._last_orders: Mapping[int, Sequence[Node]] | None = None
+        self._last_ids: dict[int, int | None] = {}
         self._step_count = 0
 
     def add_node(self, node: Node) -> None:
@@ -68,8 +70,10 @@ class RankFiles:
         """A step ended."""
         for node, sources in record.changed:
             self._edges.append(edges_record(node, sources, record.step))
-        orders = {graph: self._order_id(graph, nodes) for graph, nodes in record.orders.items()}
-        self._steps.append(step_record(record, orders))
+        if record.orders is not self._last_orders:
+            self._last_orders = record.orders
+            self._last_ids = {g: self._order_id(g, nodes) for g, nodes in record.orders.items()}
+        self._steps.append(step_record(record, self._last_ids))
         self._step_count += 1
 
     def close(self, error: str) -> None:

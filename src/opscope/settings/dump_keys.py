@@ -64,8 +64,8 @@ KEYS = (
     Key(COMMON, "file_format", one_of("npy", "bin"), "npy"),
     Key(E2E, "enable", boolean, False),
     Key(E2E, "trans_flag", boolean, True),
-    Key(E2E, "stat_calc_mode", one_of("host", "device"), None, status="later"),
-    Key(E2E, "device_stat_precision_mode", one_of("high", "low"), "high", status="later"),
+    Key(E2E, "stat_calc_mode", one_of("host", "device"), None),
+    Key(E2E, "device_stat_precision_mode", one_of("high", "low"), "high"),
     Key(E2E, "sample_mode", one_of(0, 1), 0),
     Key(E2E, "sample_num", integer(1), 100, status="later"),
     Key(E2E, "save_kernel_args", boolean, False),
@@ -143,14 +143,9 @@ def notices_of(reading: Reading) -> tuple[str, ...]:
         ),
         ("sample_num", "sample_num" in given, "has no effect with sample_mode 0"),
         (
-            "stat_calc_mode",
-            values["stat_calc_mode"] == "device",
-            "has no effect yet: statistics are computed on the host",
-        ),
-        (
             "device_stat_precision_mode",
-            values["device_stat_precision_mode"] == "low",
-            "has no effect yet: statistics are computed with high precision",
+            values["device_stat_precision_mode"] == "low" and values["stat_calc_mode"] == "host",
+            'has no effect with stat_calc_mode "host"',
         ),
     )
     return tuple(f"{reading.file}: {DOTTED[key]} {why}" for key, true, why in candidates if true)

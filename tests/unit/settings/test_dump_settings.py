@@ -320,8 +320,11 @@ def test_what_selects_nothing_is_a_problem(write_config: WriteConfig) -> None:
         ({"statistic_category": ["max"]}, {}, 'no effect with saved_data "tensor"'),
         ({"overflow_number": 3}, {}, "overflow_number has no effect with op_debug_mode 0"),
         ({}, {"sample_num": 100}, "sample_num has no effect with sample_mode 0"),
-        ({}, {"stat_calc_mode": "device"}, "stat_calc_mode has no effect yet"),
-        ({}, {"device_stat_precision_mode": "low"}, "precision_mode has no effect yet"),
+        (
+            {},
+            {"stat_calc_mode": "host", "device_stat_precision_mode": "low"},
+            'precision_mode has no effect with stat_calc_mode "host"',
+        ),
     ],
 )
 def test_notices(

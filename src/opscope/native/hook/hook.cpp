@@ -26,6 +26,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "known.h"
 #include "python_objects.h"
 #include "rows.h"
 
@@ -93,7 +94,8 @@ struct SiteHash {
 struct Hook {
   Ref mode, local, sites, late, by_id, unknown, engine_code, user_file, outside, plan_for,
       add_outputs, begin_call, end_call, before_write, report;
-  Ref known, order, changed;  // of this step
+  Ref known_object, order, changed;
+  KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, pending_view, previous, last_number,
       number_base, node_of_number;
   Slot site_calls, site_first, site_more, site_step;
@@ -169,30 +171,17 @@ Ref key_of(const c10::TensorImpl* tensor) {
   return checked(PyLong_FromVoidPtr(const_cast<c10::TensorImpl*>(tensor)));
 }
 
-// What `known` says of a tensor; borrowed, null if nothing.
-PyObject* known_entry(const c10::TensorImpl* tensor) {
-  return PyDict_GetItemWithError(hook->known.get(), key_of(tensor).get());
-}
+KnownMap& known() { return *hook->known; }
 
-// See "sources" in capture/eager.py for what the entries are.
-PyObject* source_in(PyObject* entry) {
-  if (!PyTuple_CheckExact(entry)) return entry;
-  PyObject* writer = PyList_GET_ITEM(PyTuple_GET_ITEM(entry, 1), 0);
-  return writer == PyTuple_GET_ITEM(entry, 2) ? PyTuple_GET_ITEM(entry, 0) : writer;
-}
-
-PyObject* source_of(const at::Tensor& tensor) {
-  if (PyObject* entry = known_entry(tensor.unsafeGetTensorImpl())) return source_in(entry);
+PyObject* source_of(const at::Tensor& tensor) {  // borrowed
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (PyObject* source = known().get(impl)) return source;
   Quiet quiet;
   Ref object = checked(THPVariable_Wrap(tensor));
   checked(PyObject_CallOneArg(hook->outside.get(), object.get()));
-  PyObject* entry = known_entry(tensor.unsafeGetTensorImpl());
-  if (entry == nullptr) throw std::runtime_error("a tensor from outside was not noted");
-  return source_in(entry);
-}
-
-void set_known(const c10::TensorImpl* tensor, PyObject* entry) {
-  if (PyDict_SetItem(hook->known.get(), key_of(tensor).get(), entry) < 0) throw PythonError();
+  PyObject* source = known().get(impl);
+  if (source == nullptr) throw std::runtime_error("a tensor from outside was not noted");
+  return source;
 }
 
 bool is_output(PyObject* source) { return Py_IS_TYPE(source, hook->output_type); }
@@ -205,31 +194,6 @@ bool lasts(PyObject* source) {
   if (is_output(source)) return true;
   const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source, 0));
   return kind != nullptr && (kind[0] == 'p' || kind[0] == 's' || kind[1] == 'u');
-}
-
-// `view` shares the memory of `base`, and comes from `source`.
-void add_view(const c10::TensorImpl* view, const c10::TensorImpl* base, PyObject* base_source,
-              PyObject* source) {
-  PyObject* found = known_entry(base);
-  Ref storage;
-  if (found != nullptr && PyTuple_CheckExact(found)) {
-    storage = Ref::share(PyTuple_GET_ITEM(found, 1));
-  } else {
-    storage = checked(Py_BuildValue("[O]", Py_None));
-    set_known(base, checked(PyTuple_Pack(3, base_source, storage.get(), Py_None)).get());
-  }
-  PyObject* writer = PyList_GET_ITEM(storage.get(), 0);
-  set_known(view, checked(PyTuple_Pack(3, source, storage.get(), writer)).get());
-}
-
-void add_write(const c10::TensorImpl* tensor, PyObject* output) {
-  PyObject* found = known_entry(tensor);
-  if (found != nullptr && PyTuple_CheckExact(found)) {
-    Py_INCREF(output);
-    PyList_SetItem(PyTuple_GET_ITEM(found, 1), 0, output);
-  } else {
-    set_known(tensor, output);
-  }
 }
 
 // ------------------------------------------------------------------------------------------ sites
@@ -744,11 +708,11 @@ void finish(Call& call, const c10::OperatorHandle& handle, const Arguments& stac
     const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (call.op.writes && was_written(call, *tensor)) {
-      add_write(impl, output);
+      known().put_write(impl, output);
     } else if (call.op.view && call.base.defined()) {
-      add_view(impl, call.base.unsafeGetTensorImpl(), call.base_source.get(), output);
+      known().put_view(impl, call.base.unsafeGetTensorImpl(), call.base_source.get(), output);
     } else {
-      set_known(impl, output);
+      known().put(impl, output);
     }
   }
   if (call.delivered) {
@@ -852,16 +816,10 @@ c10::intrusive_ptr<c10::TensorImpl> detach(const void*, const c10::TensorImpl* s
   }
   if (!hook->recording) return copy;
   Gil gil;
-  try {
-    if (PyObject* entry = known_entry(self)) {
-      Ref source = Ref::share(source_in(entry));
-      add_view(copy.get(), self, source.get(), source.get());
-    } else {
-      PyDict_DelItem(hook->known.get(), key_of(copy.get()).get());
-      PyErr_Clear();
-    }
-  } catch (const std::exception& error) {
-    report(error.what());
+  if (PyObject* source = known().get(self)) {
+    known().put_view(copy.get(), self, source, source);
+  } else {
+    known().drop(copy.get());
   }
   return copy;
 }
@@ -929,6 +887,9 @@ void configure(PyObject* settings) {
   h.sites = take(settings, "sites");
   h.late = take(settings, "late");
   h.by_id = take(settings, "by_id");
+  h.known_object = take(settings, "known");
+  if (!Py_IS_TYPE(h.known_object.get(), &KnownType)) throw std::runtime_error("not a Known");
+  h.known = reinterpret_cast<KnownObject*>(h.known_object.get())->map;
   h.unknown = take(settings, "unknown");
   h.engine_code = take(settings, "engine_code");
   h.user_file = take(settings, "user_file");
@@ -1063,13 +1024,11 @@ PyObject* py_register(PyObject*, PyObject* arguments) {
 }
 
 PyObject* py_begin(PyObject*, PyObject* arguments) {
-  PyObject *known = nullptr, *order = nullptr, *changed = nullptr;
+  PyObject *order = nullptr, *changed = nullptr;
   long step = 0;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyDict_Type, &known, &PyList_Type, &order,
-                        &PyList_Type, &changed, &step))
+  if (!PyArg_ParseTuple(arguments, "O!O!l", &PyList_Type, &order, &PyList_Type, &changed, &step))
     return nullptr;
   return guarded([&] {
-    hook->known = Ref::share(known);
     hook->order = Ref::share(order);
     hook->changed = Ref::share(changed);
     hook->step = step;
@@ -1131,7 +1090,7 @@ PyObject* py_counts(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its mode, classes and callbacks."},
     {"register", py_register, METH_VARARGS, "An operator that Python has seen: name, overload."},
-    {"begin", py_begin, METH_VARARGS, "What is known, the order and the changed nodes of a step."},
+    {"begin", py_begin, METH_VARARGS, "The order and the changed nodes of a step, and its number."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, many threads, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"forget_rows", py_forget_rows, METH_NOARGS, "Read everything again."},
@@ -1148,4 +1107,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "opscope_hook", nullptr, -1, method
 }  // namespace
 }  // namespace opscope
 
-PyMODINIT_FUNC PyInit_opscope_hook() { return PyModule_Create(&opscope::module); }
+PyMODINIT_FUNC PyInit_opscope_hook() {
+  PyObject* module = PyModule_Create(&opscope::module);
+  if (module == nullptr || PyModule_AddType(module, &opscope::KnownType) < 0) return nullptr;
+  return module;
+}
