@@ -16,7 +16,7 @@ from opscope.rows import Kinds
 from opscope.stats.engine import Engine, Ticket
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
 from opscope.stats.record import HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
-from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
+from opscope.stats.torch_values import dtype_name, is_plain, shape_of, unsupported_reason
 
 Span = tuple[NDArray[np.void], RowMemory]
 """Records that follow each other, and the memory they are in."""
@@ -137,7 +137,7 @@ class Meter:
         `source` is where an input came from, or which output this is. If the output has the very
         elements of an input, `viewed` is that input and where it came from.
         """
-        if reason := unsupported_reason(tensor):
+        if not is_plain(tensor) and (reason := unsupported_reason(tensor)):
             say_once(f"no statistics for {reason}")
             return
         number = self._kind_of.get((tensor.dtype, tensor.shape))

@@ -7,12 +7,13 @@ are thousands of operators per step. Measured shares are in benchmarks/RESULTS.m
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,11 @@ from opscope.events import (
     Outside,
     Source,
     Value,
+    Want,
 )
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline, Plan
+from opscope.stats.record import INPUT, OUTPUT
 
 if TYPE_CHECKING:
     from opscope.capture.hook import Hook
@@ -73,6 +76,12 @@ _ACCUMULATE = 2**64 - 1
 _GRADIENTS = "Gradients/"
 _RECOMPUTE = "Gradients/recompute/"
 _PLAIN = Tensor.__torch_dispatch__
+_FREE = contextlib.nullcontext()
+_function_modes = torch._C._len_torch_function_stack
+# Plain ints: testing an enum's flag makes an enum, per operator.
+_INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
+_OUTSIDE_STATS = int(Want.OUTSIDE_STATS)
+_VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
 UNKNOWN = Outside("outside", "")
 _operators: list[Operator] = []
 """Every operator that was seen in this process."""
@@ -269,7 +278,13 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             plan = node.plan
             if plan is None or plan.revision != self.pipeline.revision:
                 plan = self.pipeline.plan_for(node)
-            call = self.begin_call(plan, node, index, tensors) if plan.flags else None
+            flags = plan.flags
+            call = None
+            if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
+                call = self.begin_call(plan, node, index, tensors)
+                flags = 0
+            elif flags:
+                self._measure_inputs(flags, node, index, tensors, sources)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)
@@ -299,6 +314,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if call is not None:
                 produced = operator.produced(result, args, kwargs)
                 self.end_call(plan, call, operator, produced, tensors, sources)
+            elif flags & _OUTPUT_STATS:
+                produced = operator.produced(result, args, kwargs)
+                self._measure_outputs(operator, node, index, produced, tensors, sources)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
         return result
@@ -540,12 +558,64 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if node.outputs[-1].subject:
                 self.changed.append(node)
 
+    def _measure_inputs(
+        self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
+    ) -> None:
+        """Rows of inputs, where no sink wants the tensors themselves."""
+        stream = 0
+        if tensors and tensors[0].is_cuda:
+            stream = _stream_of(tensors[0])
+        self.pipeline.meter.moments.extend((index, stream, time.time_ns() // 1000))
+        if flags & _INPUT_STATS:
+            wanted = [not (s.__class__ is Output and s.uninitialised) for s in sources]
+        elif flags & _OUTSIDE_STATS:
+            wanted = [source.__class__ is Outside for source in sources]
+        else:
+            return
+        if True not in wanted:
+            return
+        with self._measuring():
+            measure, step, node_id = self.pipeline.meter.measure, self.step, node.id
+            for slot, wants in enumerate(wanted):
+                if wants:
+                    measure(step, node_id, index, INPUT, slot, tensors[slot], sources[slot])
+
+    def _measure_outputs(
+        self,
+        operator: Operator,
+        node: Node,
+        index: int,
+        produced: list[Tensor | None],
+        tensors: list[Tensor],
+        sources: list[Source],
+    ) -> None:
+        """Rows of outputs, where no sink wants the tensors themselves."""
+        with self._measuring():
+            viewed = None
+            if (
+                operator.same_elements
+                and produced
+                and tensors
+                and _as_many(produced[0], tensors[0])
+            ):
+                viewed = tensors[0], sources[0]
+            measure, step, node_id = self.pipeline.meter.measure, self.step, node.id
+            for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
+                if tensor is not None and not output.uninitialised:
+                    measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
+
+    def _measuring(self) -> Any:
+        """Guards that looking at tensors needs here: our mode is off, others may be on."""
+        if self.threads.many or _function_modes():
+            return _alone(self._lock)
+        return _FREE
+
     def begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
         """Deliver the inputs of a call that is about to run."""
         sources = node.sources
         stream = 0
         if tensors and tensors[0].is_cuda:
-            stream = torch.cuda.current_stream(tensors[0].device).stream_id
+            stream = _stream_of(tensors[0])
         call = Call(node, self.step, index, stream, time.time_ns() // 1000)
         values = [
             Value(slot, tensor, source)
@@ -579,7 +649,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             return
         with _quiet(), self._lock:
             viewed = None
-            if operator.same_elements and tensors and values and _as_many(values[0].tensor, tensors[0]):
+            if (
+                operator.same_elements
+                and tensors
+                and values
+                and _as_many(values[0].tensor, tensors[0])
+            ):
                 viewed = tensors[0], sources[0]
             self.pipeline.outputs(plan, call, values, viewed)
 
@@ -669,9 +744,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return self._last_orders
 
 
-def _as_many(view: Tensor, base: Tensor) -> bool:
+def _as_many(view: Tensor | None, base: Tensor) -> bool:
     """Whether a view of `same_elements` has them all."""
-    return bool(view.numel() == base.numel() and view.dtype == base.dtype)
+    return view is not None and bool(view.numel() == base.numel() and view.dtype == base.dtype)
 
 
 def _memory_of(tensor: Tensor) -> int:
@@ -679,6 +754,18 @@ def _memory_of(tensor: Tensor) -> int:
         return int(torch._C._storage_id(tensor))
     except NotImplementedError:
         return -id(tensor)
+
+
+def _stream_of(tensor: Tensor) -> int:
+    """The id of the current stream on a tensor's device."""
+    found: int = torch._C._cuda_getCurrentStream(tensor.get_device())[0]
+    return found
+
+
+@contextlib.contextmanager
+def _alone(lock: threading.RLock) -> Iterator[None]:
+    with _quiet(), lock:
+        yield
 
 
 class _quiet:  # noqa: N801 - used like a function

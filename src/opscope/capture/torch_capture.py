@@ -573,22 +573,23 @@ def _number(value: Tensor | float) -> float:
 def _arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
     """Tensors among a call's arguments, named by position or key, two levels deep."""
     found: list[tuple[str, Tensor]] = []
-
-    def look(name: str, value: Any, depth: int) -> None:
-        if isinstance(value, Tensor):
-            found.append((name, value))
-        elif depth and isinstance(value, dict):
-            for key, item in value.items():
-                look(f"{name}.{key}", item, depth - 1)
-        elif depth and isinstance(value, (list, tuple)):
-            for index, item in enumerate(value):
-                look(f"{name}.{index}", item, depth - 1)
-
     for index, value in enumerate(args):
-        look(f"input{index}", value, 2)
+        _add_tensors(f"input{index}", value, 2, found)
     for key, value in kwargs.items():
-        look(key, value, 2)
+        _add_tensors(key, value, 2, found)
     return found
+
+
+def _add_tensors(name: str, value: Any, depth: int, found: list[tuple[str, Tensor]]) -> None:
+    # Not a closure: one that calls itself keeps all it sees until the next garbage collection.
+    if isinstance(value, Tensor):
+        found.append((name, value))
+    elif depth and isinstance(value, dict):
+        for key, item in value.items():
+            _add_tensors(f"{name}.{key}", item, depth - 1, found)
+    elif depth and isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _add_tensors(f"{name}.{index}", item, depth - 1, found)
 
 
 def _find_optimizers(add: Callable[[Any], None]) -> None:

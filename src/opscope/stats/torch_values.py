@@ -53,6 +53,19 @@ def unsupported_reason(tensor: Any) -> str:
     return ""
 
 
+def is_plain(tensor: Any) -> bool:
+    """Whether a tensor has numbers as most have: a quick answer, with no false yes."""
+    if tensor.__class__ not in _ordinary_types() or tensor.dtype not in _conversions():
+        return False
+    return bool(
+        (tensor.is_cpu or tensor.is_cuda)
+        and tensor.layout is _torch().strided
+        and not tensor.is_nested
+        and not _is_wrapped(tensor)
+        and (tensor.data_ptr() or not tensor.numel())
+    )
+
+
 def dtype_name(tensor: Any) -> str:
     """The dtype as torch spells it, without `torch.`: "float32", "bfloat16", "int64" …"""
     return _dtype_names(tensor.dtype)

@@ -1,0 +1,38 @@
+"""Watching keeps nothing alive: tensors are freed when the program lets go of them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from helpers.recorder import Recorder, recording
+from torch import nn
+
+from opscope.events import Want
+
+
+@pytest.mark.parametrize(
+    "wanted", [Want.NOTHING, Want.OUTPUT_STATS | Want.INPUT_STATS], ids=["capture", "statistics"]
+)
+def test_batches_and_activations_are_freed_without_a_garbage_collection(wanted: Want) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    alive: list[weakref.ref[torch.Tensor]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        with recording(Recorder(wanted)):
+            for _ in range(5):
+                batch = {"x": torch.randn(3, 4), "more": [torch.randn(3, 4)]}
+                hidden = model(batch["x"]) + model(batch["more"][0])
+                loss = hidden.square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                alive += map(weakref.ref, (batch["x"], batch["more"][0], hidden, loss))
+                del batch, hidden, loss
+                assert [ref() for ref in alive if ref() is not None] == []
+    finally:
+        gc.enable()
