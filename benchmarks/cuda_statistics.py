@@ -2,9 +2,10 @@
 
     python benchmarks/cuda_statistics.py [--tune] [--json FILE]
 
-GB/s count the bytes of the tensor, timed with events, each call on the next of several tensors that
-together exceed the L2 cache. `copy` counts bytes read and written. Microseconds are of the host,
-with the device idle or far behind. `--tune` tries other shapes of the kernel.
+GB/s count the bytes of the tensor, in rows of launches timed with events, each on the next of
+several tensors that together exceed the L2 cache. `copy` counts bytes read and written.
+Microseconds are of the host, with the device idle or far behind. `--tune` tries other shapes of the
+kernel.
 """
 
 from __future__ import annotations
@@ -42,19 +43,23 @@ def note(what: str, **numbers: Any) -> None:
     print(f"{what:34} {shown}", flush=True)
 
 
-def device_us(run: Callable[[int], None], rounds: int = 40) -> float:
-    """Median time on the device of `run(i)`."""
-    for number in range(5):
-        run(number)
-    pairs = []
-    for number in range(rounds):
+def device_us(run: Callable[[int], object], rounds: int = 20, host: int = 100) -> float:
+    """Time on the device of `run(i)` among others like it: the median of five rows of them.
+
+    Every one takes less than `host` µs of the host.
+    """
+    times = []
+    for _ in range(6):
+        torch.cuda.synchronize()
+        torch.cuda._sleep(4_000_000 + 2000 * host * rounds)  # the device never waits for the host
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        run(number)
+        for number in range(rounds):
+            run(number)
         end.record()
-        pairs.append((begin, end))
-    torch.cuda.synchronize()
-    return statistics.median(begin.elapsed_time(end) for begin, end in pairs) * 1000
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / rounds * 1000)
+    return statistics.median(times[1:])
 
 
 def tensors(dtype: torch.dtype, size: int) -> list[torch.Tensor]:
@@ -86,7 +91,9 @@ def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], N
         "threads": threads,
         "unroll": unroll,
     }
-    options = {"maxnreg": changes["maxnreg"]} if changes.get("maxnreg") else {}
+    options = forms.registers(form)
+    if "maxnreg" in changes:
+        options = {"maxnreg": changes["maxnreg"]} if changes["maxnreg"] else {}
     k = launch.compiled(kernels.parts, 6, constants, threads // 32, **options)
     parts = torch.empty((limit + 1) * forms.SLOTS, dtype=torch.int64, device="cuda")
     head = torch.empty(8, dtype=torch.int64, device="cuda")
@@ -94,7 +101,8 @@ def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], N
     def call(tensor: torch.Tensor) -> None:
         count = tensor.numel()
         full = count // group
-        grid = min(full, limit) + (count > full * group)
+        whole = (full + 7) // 8 if full <= 64 else full
+        grid = min(whole, limit) + (count > full * group)
         k.launch(
             grid, 1, 1, torch._C._cuda_getCurrentRawStream(0), k.function, k.cooperative, k.pdl,
             None, None, k.packed, None, None, None,
@@ -108,38 +116,36 @@ def ceilings() -> None:
     """What plain operators reach."""
     source = torch.randn(256 << 20, device="cuda")
     target = torch.empty_like(source)
-    us = device_us(lambda _: target.copy_(source), 20)
+    us = device_us(lambda _: target.copy_(source))
     note("copy 1 GiB", gbps=round(2 * source.nbytes / us / 1000))
     for dtype in (torch.float32, torch.bfloat16):
         wide = source.to(dtype)
         for name in ("sum", "amax"):
-            us = device_us(lambda _, w=wide, n=name: getattr(w, n)(), 20)
+            us = device_us(lambda _, w=wide, n=name: getattr(w, n)())
             note(f"{name} {dtype} 256 Mi", gbps=round(wide.nbytes / us / 1000))
 
 
 def tune() -> None:
     """The kernel in several shapes."""
     shapes = [
-        {"threads": threads, "unroll": unroll, "programs": programs, "maxnreg": maxnreg}
-        for threads, unroll, maxnreg, programs in itertools.chain(
-            itertools.product((256,), (4,), (0, 80, 64), (264, 528, 1056)),
-            itertools.product((256,), (2,), (0, 64, 40), (528, 1056)),
-            itertools.product((512,), (4,), (0, 64), (132, 264, 528)),
-            itertools.product((512,), (2,), (0, 40), (264, 528)),
-            itertools.product((128,), (4,), (0, 64), (1056, 2112)),
-            itertools.product((128,), (8,), (0,), (528, 1056)),
+        dict(zip(("threads", "unroll", "maxnreg", "programs"), shape, strict=True))
+        for shape in itertools.chain(
+            itertools.product((256,), (4,), (0, 80), (264, 396, 528)),
+            itertools.product((128,), (4, 8), (0,), (528, 1056)),
+            itertools.product((512,), (4,), (0,), (132, 264)),
         )
     ]
     for name in ("bfloat16", "float32"):
         form = forms.FORMS[name]
         sets = {
-            size: tensors(getattr(torch, name), size) for size in (12 << 20, 64 << 20, 256 << 20)
+            size: tensors(getattr(torch, name), size)
+            for size in (2 << 20, 12 << 20, 64 << 20, 256 << 20)
         }
         for shape in shapes:
             call = parts_caller(form, **shape)
             rates = {}
             for size, made in sets.items():
-                us = device_us(lambda i, m=made, c=call: c(m[i % len(m)]), 30)
+                us = device_us(lambda i, m=made, c=call: c(m[i % len(m)]))
                 rates[f"{size >> 20}MiB"] = round(made[0].nbytes / us / 1000)
             note(f"tune {name}", **shape, **rates)
 
@@ -226,13 +232,28 @@ def host_costs() -> None:
         ready_after_us=round(statistics.median(ends), 1),
         deliver_us=round(statistics.median(deliveries), 1), device_mib=engine.device_bytes >> 20,
     )  # fmt: skip
+    index = torch.cuda.current_device()
+    calls = {
+        "current stream": lambda: torch._C._cuda_getCurrentRawStream(index),
+        "capturing": torch._C._cuda_isCurrentStreamCapturing,
+        "data_ptr": large.data_ptr,
+        "untyped_storage": large.untyped_storage,
+    }
+    note("calls, us each", **{name: _call_us(call) for name, call in calls.items()})
     empty = [host_us(lambda: (engine.before_write(large), None)[1], 1, False) for _ in range(50)]
     note("before_write, nothing held", us=round(min(empty), 2))
     began = time.perf_counter()
     for _ in range(1000):
-        torch.add(large, 1)
-    note("torch.add", us=round((time.perf_counter() - began) * 1e3, 2))
+        torch.add(other, 1)
+    note("torch.add of 32 Ki", us=round((time.perf_counter() - began) * 1e3, 2))
     torch.cuda.synchronize()
+
+
+def _call_us(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    for _ in range(2000):
+        call()
+    return round((time.perf_counter() - began) * 500, 2)
 
 
 def batches() -> None:
@@ -246,12 +267,11 @@ def batches() -> None:
                 engine.submit(tensor, address(place))
             next(iter(engine._devices.values())).launch_all()  # type: ignore[union-attr]
 
-        us = device_us(lambda i, r=run: (torch.cuda._sleep(2_000_000), r(i))[1], 15)
-        alone = device_us(lambda _: torch.cuda._sleep(2_000_000), 15)
+        us = device_us(run, 4, host=4000)
         ticket = engine.flush()
         ticket.wait()
         ticket.deliver()
-        note(f"batch of {count} x {numel} float32", us=round(us - alone, 1))
+        note(f"batch of {count} x {numel} float32", us=round(us, 1))
 
 
 def others() -> None:

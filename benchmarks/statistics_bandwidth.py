@@ -2,10 +2,11 @@
 
     python benchmarks/statistics_bandwidth.py [--all] [--elements 33554432]
 
-The plain read is `torch.sum` of float32. Each line is bytes per second and its ratio to that read,
-the best of some rounds in process time; both are measured in every round, so that a machine that
-slows down slows both. `--all` adds the other instruction sets of this machine, NumPy, and naive torch
-operators (these two on fewer elements).
+The plain read is `torch.sum` of the same memory as float32, since how fast memory is depends on its
+pages. Each line is bytes per second and the ratio to that read, the best of some rounds in process
+time; both are measured in every round, so that a machine that slows down slows both. `--all` adds
+the other instruction sets of this machine, NumPy, and naive torch operators (these two on fewer
+elements).
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ def best(measures: dict[str, Measure], rounds: int) -> dict[str, float]:
 
 def bandwidth(tensors: dict[str, Tensor], compute: Callable[[Tensor], object], rounds: int) -> None:
     """Print one line per tensor."""
-    read = values("float32", next(iter(tensors.values())).numel())
     for name, tensor in tensors.items():
         size = tensor.numel() * tensor.element_size()
-        times = best({"read": read.sum, "row": lambda t=tensor: compute(t)}, rounds)
-        plain = read.numel() * 4 / times["read"]
+        memory = torch.empty(0).set_(tensor.untyped_storage())
+        times = best({"read": memory.sum, "row": lambda t=tensor: compute(t)}, rounds)
+        plain = memory.numel() * 4 / times["read"]
         found = size / times["row"]
         print(
             f"  {name:22} {found / 1e9:6.2f} GB/s   {found / plain:6.1%} of {plain / 1e9:.1f} GB/s",

@@ -127,7 +127,7 @@ def row_of_array(array: NDArray[Any], threads: int = 1) -> Row:
 
 
 def count_in_range(tensor: Any, low: float, high: float, threads: int = 1) -> int:
-    """How many elements of a CPU tensor (|x| if complex) are from `low` to `high`, both included."""
+    """How many elements of a CPU tensor (|x| if complex) are from `low` to `high`, included."""
     library, memory = load(), strided(tensor)
     if library is not None and memory is not None:
         record = ctypes.create_string_buffer(ROW_BYTES)

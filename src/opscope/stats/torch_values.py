@@ -55,7 +55,8 @@ def unsupported_reason(tensor: Any) -> str:
 
 def is_plain(tensor: Any) -> bool:
     """Whether a tensor has numbers as most have: a quick answer, with no false yes."""
-    if tensor.__class__ not in _ordinary_types() or tensor.dtype not in _conversions():
+    cls: Any = tensor.__class__
+    if cls not in _ordinary_types() or tensor.dtype not in _conversions():
         return False
     return bool(
         (tensor.is_cpu or tensor.is_cuda)

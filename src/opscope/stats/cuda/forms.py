@@ -1,0 +1,101 @@
+"""How the elements of each dtype are read on a device, and how a tensor is cut into parts.
+
+The numbers are shared by the kernels, the launches and a native caller. Importing this needs
+neither torch nor Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+FLOAT, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU, BYTE, DOUBLE, INT, UINT64, COMPLEX = range(11)
+"""Forms. Up to and including BYTE the hot loop is in float32; from DOUBLE on it is in float64."""
+
+PROGRAMS = 264
+"""So many programs read a large tensor, and one more its last elements; a program reads at most
+1000 groups."""
+THREADS = 256
+UNROLL = 4
+GROUP_BYTES = THREADS * UNROLL * 16
+"""A program reads groups of so many bytes: four vectors of 16 bytes per thread."""
+
+SLOTS = 11
+"""Numbers in the partial row of a program: min, max, mean, mean |x|, std, finite elements, zeros,
+negatives, then NaN, +Inf and -Inf, or for integers their sum and the sum of their absolute values
+(modulo 2⁶⁴)."""
+PART_BYTES = SLOTS * 8
+HEAD_BYTES = 64
+"""What a finishing program needs to know: address of the parts, how many, elements, form, times."""
+OUT_BYTES = 128
+"""A finished row: kind, then the 13 numbers in the order of a record, then nothing."""
+
+
+class Form(NamedTuple):
+    """How one dtype is read."""
+
+    code: int
+    load: str
+    """Name of the Triton type that is loaded."""
+    size: int
+    """Bytes per element."""
+    group: int
+    """Elements per group."""
+    number: int
+    """Its place in lists of forms."""
+
+
+_READ = {
+    "float32": (FLOAT, "float32", 4),
+    "float16": (FLOAT, "float16", 2),
+    "bfloat16": (FLOAT, "bfloat16", 2),
+    "float8_e4m3fn": (E4M3FN, "uint8", 1),
+    "float8_e4m3fnuz": (E4M3FNUZ, "uint8", 1),
+    "float8_e5m2": (E5M2, "uint8", 1),
+    "float8_e5m2fnuz": (E5M2FNUZ, "uint8", 1),
+    "float8_e8m0fnu": (E8M0FNU, "uint8", 1),
+    "uint8": (BYTE, "uint8", 1),
+    "int8": (BYTE, "int8", 1),
+    "float64": (DOUBLE, "float64", 8),
+    "int16": (INT, "int16", 2),
+    "int32": (INT, "int32", 4),
+    "int64": (INT, "int64", 8),
+    "uint16": (INT, "uint16", 2),
+    "uint32": (INT, "uint32", 4),
+    "uint64": (UINT64, "uint64", 8),
+    "complex64": (COMPLEX, "float32", 8),
+    "complex128": (COMPLEX, "float64", 16),
+}
+FORMS = {
+    name: Form(code, load, size, GROUP_BYTES // size, number)
+    for number, (name, (code, load, size)) in enumerate(_READ.items())
+}
+_SAME = {
+    "bool": "uint8",
+    **{f"uint{bits}": "uint8" for bits in range(1, 8)},
+    **{f"int{bits}": "int8" for bits in range(1, 8)},
+}
+
+
+@functools.cache
+def forms() -> dict[Any, Form]:
+    """torch dtype → form, for the dtypes this torch has."""
+    import torch
+
+    named = FORMS | {name: FORMS[same] for name, same in _SAME.items()}
+    return {getattr(torch, name): form for name, form in named.items() if hasattr(torch, name)}
+
+
+def programs(count: int, group: int) -> int:
+    """How many programs read `count` elements: a matter of the size alone.
+
+    Up to 1 MiB each reads up to eight groups: many tensors are read at once then.
+    """
+    full = count // group
+    whole = (full + 7) // 8 if full <= 64 else full
+    return min(whole, max(PROGRAMS, (full + 999) // 1000)) + (count > full * group)
+
+
+def registers(form: Form) -> dict[str, int]:
+    """How many registers a thread may have: so that three blocks of 256 fit where two would not."""
+    return {"maxnreg": 80} if form.code == FLOAT and form.size == 2 else {}
