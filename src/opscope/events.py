@@ -219,7 +219,8 @@ class Want(enum.IntFlag):
     INPUT_VALUES = 4
     OUTPUT_VALUES = 8
     OUTSIDE_STATS = 16
-    """Statistics of the inputs that come from outside the step (parameters, batch, ...)."""
+    """Statistics of the inputs that come from outside the step (parameters, batch, ...), but for
+    an optimizer's state: its row is that of the output that wrote it in the step before."""
     PARAMETERS = 32
     """Parameters and buffers this node reads, each once per step, before it runs."""
 

@@ -57,6 +57,12 @@ class RowHook(Protocol):
     def forget_rows(self) -> None:
         """Something may have changed unseen."""
 
+    def launch_all(self) -> None:
+        """Enqueue what it has collected for devices."""
+
+    def before_write(self, tensor: Any) -> None:
+        """Something is about to write to this tensor in place."""
+
     def end_step(self) -> tuple[bytes, list[Copy]]:
         """Moments and copies of its records."""
 
@@ -173,10 +179,16 @@ class Meter:
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place."""
+        if self.hook is not None:
+            tensors = list(tensors)
+            for tensor in tensors:
+                self.hook.before_write(tensor)
         self.engine.before_write(tensors)
 
     def end_step(self) -> tuple[list[Span], array[int], Late | None]:
         """The records of the step, the moments of its calls, and what they wait for."""
+        if self.hook is not None:
+            self.hook.launch_all()
         ticket = self.engine.flush()
         self._close_span()
         spans, self._spans = self._spans, []

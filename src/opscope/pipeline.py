@@ -179,7 +179,7 @@ class Pipeline:
             measure, node = self.meter.measure, call.node.id
             everything = flags & _INPUT_STATS
             for slot, tensor, source in values:
-                if everything or isinstance(source, Outside):
+                if everything or (isinstance(source, Outside) and source.kind != "state"):
                     measure(call.step, node, call.index, INPUT, slot, tensor, source)
 
     def outputs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -91,3 +92,53 @@ def test_dump_of_a_gpu_training(tmp_path: Path) -> None:
     found = list((tmp_path / "dump/rank_0/Net/0/0").glob("Parameter.weight.*.npy"))
     weight = torch.load(tmp_path / "w.pt")
     assert np.array_equal(np.load(found[0]), weight.numpy())
+
+
+def _train_with_writes() -> None:
+    """Small and large tensors, views, and memory that is written to right after it was read."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(inplace=True), nn.Linear(256, 64)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    for step in range(4):
+        x = torch.full((4096, 64), 0.5 + step, device="cuda")  # 1 MiB; its output has 4
+        x.mul_(2).add_(1)
+        y = model(x.t().contiguous().t())
+        y.view(-1)[::3].mul_(0.5)
+        scratch = torch.zeros(100, device="cuda")
+        for number in range(20):
+            scratch.add_(number)
+        loss = (y * y).mean() + scratch.sum() * 0
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        optimizer.param_groups[0]["params"][0].data.clamp_(-1, 1)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["one stream", "another stream"])
+def test_rows_are_those_of_the_values(streams: bool) -> None:
+    def run() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()) if streams else contextlib.nullcontext():
+            _train_with_writes()
+        torch.cuda.synchronize()
+
+    with recording(Recorder(Want.OUTPUT_VALUES | Want.INPUT_VALUES)) as values:
+        run()
+    with recording(Recorder(Want.OUTPUT_STATS | Want.INPUT_STATS)) as rows:
+        run()
+        hook = rows.capture._mode.hook
+        assert hook is None or hook.counts[0] > 200
+    expected = {}
+    for call in values.calls:
+        for io, tensors in (("input", call.inputs), ("output", call.outputs)):
+            for slot, tensor in tensors.items():
+                expected[call.step, call.index, io, slot] = tensor
+    assert len(rows.rows) == len(expected)
+    for value in rows.rows:
+        tensor = expected[value.call.step, value.call.index, str(value.io), value.slot]
+        wide = tensor.double().cpu().numpy()
+        where = (value.call.node.name, value.call.step, value.io, value.slot)
+        assert value.row.count == wide.size, where
+        if wide.size:
+            assert (value.row.min, value.row.max) == (wide.min(), wide.max()), where
+            assert value.row.mean_abs == pytest.approx(np.abs(wide).mean(), rel=2e-6), where
+            assert value.row.zero == np.count_nonzero(wide == 0), where

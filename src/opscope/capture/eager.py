@@ -569,7 +569,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         if flags & _INPUT_STATS:
             wanted = [not (s.__class__ is Output and s.uninitialised) for s in sources]
         elif flags & _OUTSIDE_STATS:
-            wanted = [source.__class__ is Outside for source in sources]
+            wanted = [s.__class__ is Outside and s.kind != "state" for s in sources]
         else:
             return
         if True not in wanted:

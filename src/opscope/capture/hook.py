@@ -11,7 +11,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,8 @@ from opscope.meter import Copy
 from opscope.native import build
 from opscope.native.hook_library import find_hook, hook_path
 from opscope.pipeline import Plan
+from opscope.stats.cuda.device import DeviceRows
+from opscope.stats.cuda.forms import forms
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import DTYPES
 
@@ -98,12 +100,21 @@ class Hook:
         )
         self.set_memory(meter.memory)
         meter.hook = self
+        meter.engine.on_device = self._add_device
         module.install()
+
+    def _add_device(self, index: int, device: DeviceRows) -> None:
+        """Rows of this device can be enqueued natively from here on."""
+        numbers = {getattr(torch, name, None): number for name, number in DTYPES.items()}
+        read = [(numbers[dtype], f.number, f.size, f.group) for dtype, f in forms().items()]
+        self._module.add_lane(index, device, read)
 
     def remove(self) -> None:
         """Give dispatch back to torch."""
         self._module.remove()
-        self._mode.pipeline.meter.hook = None
+        meter = self._mode.pipeline.meter
+        meter.hook = None
+        meter.engine.on_device = None
 
     def register(self, operator: Operator) -> None:
         """An operator that Python has seen may be handled natively from now on."""
@@ -129,6 +140,12 @@ class Hook:
 
     def forget_rows(self) -> None:
         self._module.forget_rows()
+
+    def launch_all(self) -> None:
+        self._module.launch_all()
+
+    def before_write(self, tensor: Any) -> None:
+        self._module.before_write(tensor)
 
     def end_step(self) -> tuple[bytes, list[Copy]]:
         moments, copies = self._module.end_step()

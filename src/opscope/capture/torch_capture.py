@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import sys
 import threading
 import time
@@ -33,6 +34,8 @@ from opscope.capture.threads import Threads, push, remove
 from opscope.events import Loss, Node, Output, Outside, StepRecord
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline
+from opscope.stats.memory import address_of, records_in
+from opscope.stats.record import ROW_BYTES, VALID, row_from
 from opscope.stats.torch_values import unsupported_reason
 
 _UNSEEN_MAKERS = (
@@ -73,7 +76,7 @@ class TorchCapture:
         self._patches = Patches()
         self._shortcut = Shortcut(EagerMode)
         self._hooks: list[Any] = []
-        self._losses: list[tuple[Tensor | float, Node | None]] = []
+        self._losses: list[tuple[Callable[[], float], Node | None]] = []
         self._unscaled: dict[int, Tensor] = {}
         self._began = 0.0
         self._running = False
@@ -168,8 +171,7 @@ class TorchCapture:
         self._unscaled.clear()
 
         def record() -> StepRecord:
-            with _plain_torch():
-                numbers = [Loss(_number(value), node) for value, node in losses]
+            numbers = [Loss(value(), node) for value, node in losses]
             return StepRecord(step, orders, numbers, seconds, skipped, complete, changed)
 
         with _plain_torch():
@@ -324,7 +326,18 @@ class TorchCapture:
                 loss = self._unscaled.get(id(root), root)
                 source = self._mode.source_of(loss)
                 node = source.node if isinstance(source, Output) else None
-                self._losses.append((_value_of(loss), node))
+                self._losses.append((self._value_of(loss), node))
+
+    def _value_of(self, loss: Tensor) -> Callable[[], float]:
+        """A loss as it is now; on a GPU it is known only when the step's rows are."""
+        with _plain_torch():
+            if not loss.is_cuda:
+                number = _number(loss)
+                return lambda: number
+            buffer = bytearray(ROW_BYTES)
+            if self._pipeline.meter.engine.fill(loss.detach(), address_of(buffer)):
+                buffer[0] = VALID
+            return lambda: _only_element(buffer)
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         if _steps_under_way(optimizer) > 1:
@@ -557,17 +570,17 @@ class _plain_torch:  # noqa: N801 - used like a function
             self._guards.pop()
 
 
-def _value_of(loss: Tensor) -> Tensor | float:
-    """A loss as it is now: a number, or where reading it would make the step wait, a copy."""
-    with _plain_torch():
-        return loss.detach().clone() if loss.is_cuda else _number(loss)
-
-
-def _number(value: Tensor | float) -> float:
-    if not isinstance(value, Tensor):
-        return value
+def _number(value: Tensor) -> float:
     number = value.item()
     return float(number.real) if isinstance(number, complex) else float(number)
+
+
+def _only_element(buffer: bytearray) -> float:
+    """The one element that the record in `buffer` is of; NaN if it was never filled in."""
+    if not buffer[0]:
+        return math.nan
+    row = row_from(records_in(buffer, 0, ROW_BYTES)[0])
+    return math.nan if row.nan else float(row.min)
 
 
 def _arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:

@@ -12,7 +12,7 @@ from opscope.messages import say_once
 from opscope.native.build import HERE, Built, build
 
 HOOK = "hook"
-_SOURCES = ("hook.cpp", "known.cpp", "rows.cpp")
+_SOURCES = ("hook.cpp", "cuda_rows.cpp", "known.cpp", "rows.cpp")
 
 
 def build_hook(torch: Any, only_find: bool = False) -> Built:
@@ -35,7 +35,7 @@ def build_hook(torch: Any, only_find: bool = False) -> Built:
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             f'-DOPSCOPE_BUILT_FOR="{versions}"',
         ],
-        libraries=[f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"],
+        libraries=[f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10", "-ldl"],
         own_runtime=False,
         only_find=only_find,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from opscope.messages import say_once
 from opscope.stats.native_cpu import Fill, fill_by_numpy, filler
 
 if TYPE_CHECKING:
+    from opscope.stats.cuda.device import DeviceRows
     from opscope.stats.cuda.engine import CudaRows
 
 
@@ -37,7 +39,8 @@ class Engine:
         self._on_device = on_device
         self._precision = precision
         self._cuda: CudaRows | None = None
-        self._submitted = False
+        self.on_device: Callable[[int, DeviceRows], None] | None = None
+        """Told of a device whose rows native code may enqueue too."""
         self.threads = 1
         """How many threads the row of one large CPU tensor may use."""
 
@@ -70,22 +73,27 @@ class Engine:
         if self._cuda is None:
             from opscope.stats.cuda.engine import CudaRows
 
-            self._cuda = CudaRows(self._precision)
-        self._submitted = True
+            self._cuda = CudaRows(self._precision, self._new_device)
         self._cuda.submit(tensor, address)
+
+    def _new_device(self, index: int, device: DeviceRows) -> None:
+        if self.on_device is not None:
+            self.on_device(index, device)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place."""
-        if self._submitted and self._cuda is not None:
+        if self._cuda is not None:
             for tensor in tensors:
                 self._cuda.before_write(tensor)
 
     def flush(self) -> Ticket | None:
         """A ticket for the rows that are not filled in yet."""
-        if not self._submitted or self._cuda is None:
+        if self._cuda is None:
             return None
-        self._submitted = False
-        return self._cuda.flush()
+        ticket = self._cuda.flush()
+        if self._cuda.skipped_in_capture:
+            say_once("operators inside a CUDA graph being captured have no statistics")
+        return None if ticket.empty else ticket
 
 
 class NumpyEngine(Engine):

@@ -190,10 +190,17 @@ PyObject* subject_of(PyObject* source) {
   return is_output(source) ? hook->output_subject.get(source) : PyTuple_GET_ITEM(source, 2);
 }
 
+// Of a source from outside: "parameter", "buffer", "state", "batch" or "outside".
+const char* kind_of(PyObject* source) {
+  const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source, 0));
+  if (kind == nullptr) throw PythonError();
+  return kind;
+}
+
 bool lasts(PyObject* source) {
   if (is_output(source)) return true;
-  const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source, 0));
-  return kind != nullptr && (kind[0] == 'p' || kind[0] == 's' || kind[1] == 'u');
+  const char* kind = kind_of(source);
+  return kind[0] == 'p' || kind[0] == 's' || kind[1] == 'u';
 }
 
 // ------------------------------------------------------------------------------------------ sites
@@ -506,7 +513,14 @@ void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
     ++hook->rows.epoch;
     checked(PyObject_CallNoArgs(hook->rows.forget_rows.get()));
   }
-  if (!call.written.empty() && call.written[0]->is_cuda()) {
+  bool python_waits = false;
+  for (const at::Tensor* tensor : call.written) {
+    if (!tensor->is_cuda()) continue;
+    CudaLane* lane = hook->rows.lane_of(*tensor);
+    if (lane != nullptr) lane->before_write(*tensor);
+    python_waits = python_waits || lane == nullptr || lane->python_waits();
+  }
+  if (python_waits) {
     Quiet quiet;
     Ref list = list_of(call.written);
     checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
@@ -549,6 +563,7 @@ void measure_inputs(Call& call) {
     const bool from_operator = is_output(source);
     if (from_operator && (!(call.flags & kInputStats) || hook->output_uninitialised.truth(source)))
       continue;
+    if (!from_operator && !(call.flags & kInputStats) && kind_of(source)[0] == 's') continue;
     const at::Tensor& tensor = *call.tensors[slot];
     const Seen* known = seen_of(source, tensor);
     rows.measure(place, static_cast<int64_t>(slot), tensor, source, known, seen[slot], call.jobs);
@@ -862,6 +877,7 @@ PyObject* remove(PyObject*, PyObject*) {
   if (hook != nullptr) {
     hook->recording = false;
     hook->mode_pointer = nullptr;
+    hook->rows.lanes.clear();
   }
   Py_RETURN_NONE;
 }
@@ -1078,6 +1094,49 @@ PyObject* py_end_step(PyObject*, PyObject*) {
   });
 }
 
+// A device whose rows can be enqueued here: its index, its DeviceRows, and a list of
+// (dtype number, form number, bytes per element, elements per group).
+PyObject* py_add_lane(PyObject*, PyObject* arguments) {
+  int index = 0;
+  PyObject *device = nullptr, *forms = nullptr;
+  if (!PyArg_ParseTuple(arguments, "iOO!", &index, &device, &PyList_Type, &forms)) return nullptr;
+  return guarded([&] {
+    if (!has_cuda_driver() || index < 0) return none();
+    std::vector<Form> by_dtype;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(forms); ++i) {
+      int dtype = 0, number = 0;
+      long long size = 0, group = 0;
+      if (!PyArg_ParseTuple(PyList_GET_ITEM(forms, i), "iiLL", &dtype, &number, &size, &group))
+        throw PythonError();
+      if (by_dtype.size() <= static_cast<size_t>(dtype)) by_dtype.resize(dtype + 1);
+      by_dtype[dtype] = Form{number, size, group};
+    }
+    auto& lanes = hook->rows.lanes;
+    if (lanes.size() <= static_cast<size_t>(index)) lanes.resize(index + 1);
+    lanes[index] = std::make_unique<CudaLane>(device, index, std::move(by_dtype));
+    return none();
+  });
+}
+
+PyObject* py_launch_all(PyObject*, PyObject*) {
+  return guarded([&] {
+    for (const auto& lane : hook->rows.lanes) {
+      if (lane) lane->end_step();
+    }
+    return none();
+  });
+}
+
+PyObject* py_before_write(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    if (THPVariable_Check(tensor) && THPVariable_Unpack(tensor).is_cuda()) {
+      const at::Tensor& written = THPVariable_Unpack(tensor);
+      if (CudaLane* lane = hook->rows.lane_of(written)) lane->before_write(written);
+    }
+    return none();
+  });
+}
+
 PyObject* py_key(PyObject*, PyObject* tensor) {
   if (!THPVariable_Check(tensor)) return PyLong_FromVoidPtr(tensor);
   return PyLong_FromVoidPtr(THPVariable_Unpack(tensor).unsafeGetTensorImpl());
@@ -1095,6 +1154,9 @@ PyMethodDef methods[] = {
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"forget_rows", py_forget_rows, METH_NOARGS, "Read everything again."},
     {"end_step", py_end_step, METH_NOARGS, "Moments as bytes, and records that copy others."},
+    {"add_lane", py_add_lane, METH_VARARGS, "A device whose rows can be enqueued natively."},
+    {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
+    {"before_write", py_before_write, METH_O, "A tensor is about to be written to."},
     {"key", py_key, METH_O, "What a tensor is known by."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
     {"install", install, METH_NOARGS, "Take over dispatch to modes."},

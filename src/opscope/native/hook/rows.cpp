@@ -102,6 +102,8 @@ void RowBook::measure(const Place& place, int64_t slot, const at::Tensor& tensor
     filled = false;
   } else if (tensor.is_cpu()) {
     jobs.push_back({&tensor, record});
+  } else if (CudaLane* lane = lane_of(tensor); lane != nullptr && lane->submit(tensor, record)) {
+    filled = false;
   } else {
     Ref object = checked(THPVariable_Wrap(tensor));
     Ref done = checked(PyObject_CallFunction(submit.get(), "OL", object.get(),

@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "cuda_rows.h"
 #include "python_objects.h"
 
 namespace opscope {
@@ -53,6 +55,7 @@ class RowBook {
   std::vector<std::string> dtype_names;  // by number; empty where there is no kernel
   int64_t* cursor = nullptr;  // next offset, end offset, address: see stats/memory.py
   Ref measure_slowly, kind_number, advance, submit, forget_rows;
+  std::vector<std::unique_ptr<CudaLane>> lanes;  // by device; null where Python does it all
   std::vector<int64_t> moments;
   std::vector<std::pair<int64_t, int64_t>> copies;
 
@@ -65,6 +68,11 @@ class RowBook {
     return seen.epoch == epoch && seen.data == tensor.unsafeGetTensorImpl()->data() &&
            seen.dtype == tensor.scalar_type() && tensor.sizes() == seen.sizes &&
            tensor.strides() == seen.strides;
+  }
+
+  CudaLane* lane_of(const at::Tensor& tensor) const {
+    const auto index = static_cast<size_t>(tensor.get_device());
+    return index < lanes.size() ? lanes[index].get() : nullptr;
   }
 
   // Write the row of a value into a new record, or see to it that it will be. `known` is a row of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.stats.cuda.batches import ENTRY, Batch, pack_entry, table_memory
 from opscope.stats.cuda.forms import (
@@ -12,6 +12,7 @@ from opscope.stats.cuda.forms import (
     HEAD_BYTES,
     PART_BYTES,
     PROGRAMS,
+    THREADS,
     Form,
 )
 from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel
@@ -28,6 +29,18 @@ _TINY_BYTES = 4 * GROUP_BYTES
 """Tensors up to this size are not mixed with larger ones, whose many programs they do not need."""
 
 
+HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
+"""In the cursor: where the next head and parts go and where their memory ends, where the address
+of the next record is to be written, and the stream in use."""
+
+
+class _Page(NamedTuple):
+    """Heads of up to `PAGE_ROWS` rows, and the addresses of their records."""
+
+    heads: int
+    addresses: array[int]
+
+
 class DeviceRows:
     """Reads tensors of one device. That device is the current one whenever it is called."""
 
@@ -42,14 +55,14 @@ class DeviceRows:
         self._laps = [Lap(streams), Lap(streams)]
         self._outs = out_memory(streams)
         self._tables = table_memory(streams.pinned)
-        self._addresses = array("q")
         self._used: set[int] = set()
-        self._stream = -1
         self._seen: set[int] = set()
         self._in_flight: list[tuple[Event, list[Any]]] = []
         self._retired: list[tuple[Event, list[Any]]] = []
-        self._pages: list[int] = []
-        self._head = self._head_end = self._part = self._part_end = 0
+        self._pages: list[_Page] = []
+        self._native_tables: list[Any] = []
+        self.cursor = array("q", [0, 0, 0, 0, 0, -1])
+        """Where the next row goes, for native callers too: see the constants above."""
         self._held_bytes = 0
         self.held: dict[int, Batch] = {}
         """Storage (its `_cdata`) → the batch that waits to read it."""
@@ -67,13 +80,16 @@ class DeviceRows:
         stream = self._current_stream(self._index)
         if stream and self._capturing():  # the default stream cannot be captured
             return False
-        if stream != self._stream:
-            self._enter(stream)
-        head = self._head
-        if head == self._head_end:
-            head = self._new_page()
-        self._head = head + HEAD_BYTES
-        self._addresses.append(address)
+        cursor = self.cursor
+        if stream != cursor[STREAM]:
+            self.enter(stream)
+        head = cursor[HEAD]
+        if head == cursor[HEAD_END]:
+            head = self.new_page()
+        cursor[HEAD] = head + HEAD_BYTES
+        page = self._pages[-1]
+        page.addresses[(head - page.heads) // HEAD_BYTES] = address
+        cursor[SLOT] += 8
         full = count // group
         if full <= 64:
             programs = (full + 7) // 8
@@ -81,12 +97,12 @@ class DeviceRows:
             programs = full if full <= PROGRAMS else max(PROGRAMS, (full + 999) // 1000)
         if count > full * group:
             programs += 1
-        part = self._part
+        part = cursor[PART]
         end = part + programs * PART_BYTES
-        if end > self._part_end:
-            part, self._part_end = self._laps[0].parts(programs * PART_BYTES)
+        if end > cursor[PART_END]:
+            part = self.new_parts(programs * PART_BYTES)
             end = part + programs * PART_BYTES
-        self._part = end
+        cursor[PART] = end
         aligned = not pointer & 15
         count_bytes = count * size
         if count_bytes > SMALL_BYTES:
@@ -125,7 +141,8 @@ class DeviceRows:
         """Read the tensors of a batch now."""
         held, size = batch.launch()
         self._held_bytes -= size
-        self.held = {key: other for key, other in self.held.items() if other is not batch}
+        for key in [key for key, other in self.held.items() if other is batch]:
+            del self.held[key]
         if len(self._seen) > 1:
             # Another stream may own the memory, and may have waited for this one already.
             self._retired.append((self._streams.record(batch.stream), held))
@@ -141,22 +158,24 @@ class DeviceRows:
     def flush(self) -> Finished | None:
         """Finish the rows submitted since the last flush, without waiting for them."""
         self.launch_all()
-        addresses = self._addresses
-        if not addresses:
+        if not self._pages:
             return None
         streams, side = self._streams, self._streams.side
         for stream in self._used:
             streams.join(side, stream)
         pages = [self._outs.take() for _ in self._pages]
-        rows = len(addresses)
+        rows = (self.cursor[HEAD] - self._pages[-1].heads) // HEAD_BYTES
+        rows += PAGE_ROWS * (len(pages) - 1)
+        addresses = array("q")
         k = finish_kernel(self._index)
         for heads, page in zip(self._pages, pages, strict=True):
+            here = min(rows - len(addresses), PAGE_ROWS)
+            addresses += heads.addresses[:here]
             k.launch(
-                min(rows, PAGE_ROWS), 1, 1, side, k.function, k.cooperative, k.pdl,
+                here, 1, 1, side, k.function, k.cooperative, k.pdl,
                 None, None, k.packed, None, None, None,
-                heads, page.data_ptr(), None,
+                heads.heads, page.data_ptr(), None,
             )  # fmt: skip
-            rows -= PAGE_ROWS
         done = streams.record(side)
         # Should nobody keep the ticket, the device still writes to its pages.
         self._in_flight = [old for old in self._in_flight if not old[0].query()]
@@ -172,18 +191,19 @@ class DeviceRows:
             if batch is not None:
                 for block in batch.blocks():
                     self._tables.lend(block, done)
+        for block in self._native_tables:
+            self._tables.lend(block, done)
+        self._native_tables = []
         other.restart()
         self._laps = [other, lap]
-        self._addresses = array("q")
         self._pages = []
         self._used = set()
-        self._stream = -1
-        self._head = self._head_end = self._part = self._part_end = 0
+        self.cursor[:] = array("q", [0, 0, 0, 0, 0, -1])
 
-    def _enter(self, stream: int) -> None:
+    def enter(self, stream: int) -> None:
         """The current stream is another than before: what waits is read on its own stream."""
         self.launch_all()
-        self._stream = stream
+        self.cursor[STREAM] = stream
         if stream in self._used:
             return
         self._used.add(stream)
@@ -192,11 +212,42 @@ class DeviceRows:
         if done is not None and not done.query():
             self._streams.wait(stream, done)
 
-    def _new_page(self) -> int:
-        heads = self._laps[0].heads()
-        self._pages.append(heads)
-        self._head_end = heads + PAGE_ROWS * HEAD_BYTES
-        return heads
+    def new_page(self) -> int:
+        """Room for more rows; returns where the next head goes."""
+        page = _Page(self._laps[0].heads(), array("q", bytes(8 * PAGE_ROWS)))
+        self._pages.append(page)
+        self.cursor[HEAD] = page.heads
+        self.cursor[HEAD_END] = page.heads + PAGE_ROWS * HEAD_BYTES
+        self.cursor[SLOT] = page.addresses.buffer_info()[0]
+        return page.heads
+
+    def new_parts(self, size: int) -> int:
+        """Room for at least `size` bytes of partial rows; returns where they go."""
+        part, end = self._laps[0].parts(size)
+        self.cursor[PART], self.cursor[PART_END] = part, end
+        return part
+
+    def current(self) -> int:
+        """The current stream."""
+        stream: int = self._current_stream(self._index)
+        return stream
+
+    @property
+    def one_stream(self) -> bool:
+        """Whether everything so far was on one stream, so that native callers need no events."""
+        return len(self._seen) == 1
+
+    def new_table(self) -> tuple[int, int]:
+        """Memory for tables of native callers until the next flush: its address and size."""
+        block = self._tables.take()
+        self._native_tables.append(block)
+        return block.data_ptr(), block.nbytes
+
+    def kernel_info(self, number: int, aligned: bool) -> tuple[int, int, int]:
+        """A kernel for native callers: its function (0 if there is none), threads, shared bytes."""
+        form = next(form for form in FORMS.values() if form.number == number)
+        kernel = self._kernels[2 * number + aligned] or self._kernel(form, aligned)
+        return (0 if kernel.packed is None else kernel.function), THREADS, kernel.shared
 
     def _new_batch(self, form: Form, aligned: bool, tiny: bool) -> Batch:
         batch = Batch(form, self._kernel(form, aligned), self._tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -35,8 +36,14 @@ class CudaRows:
     of exact sums where these are below 2⁶².
     """
 
-    def __init__(self, precision: str = "high") -> None:
+    def __init__(
+        self,
+        precision: str = "high",
+        on_device: Callable[[int, DeviceRows], None] = lambda index, device: None,
+    ) -> None:
         import torch
+
+        self._on_device = on_device
 
         self._torch = torch
         self._storage = torch.UntypedStorage
@@ -120,6 +127,7 @@ class CudaRows:
             device = FallbackRows(index, streams)
         else:
             device = DeviceRows(index, streams, self._precise)
+            self._on_device(index, device)
         self._devices[index] = device
         return device
 

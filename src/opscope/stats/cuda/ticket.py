@@ -36,6 +36,11 @@ class Ticket:
         self._finished = finished
         self._empties = empties
 
+    @property
+    def empty(self) -> bool:
+        """Whether there are none."""
+        return not self._finished and not self._empties
+
     def ready(self) -> bool:
         """Whether the numbers have arrived."""
         return all(part.event.query() for part in self._finished)
