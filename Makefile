@@ -11,6 +11,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m opscope.native || true  # without a compiler all works, only slower
 	touch $(READY)
 
 demo: $(READY)

@@ -24,7 +24,7 @@ import math
 import pkgutil
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,12 +148,12 @@ def training(size: Size, device: str) -> Step:
 class Bench:
     """The measurements of one size on one device."""
 
-    def __init__(self, size: Size, device: str, steps: int) -> None:
+    def __init__(self, size: Size, device: str, steps: int, modes: Sequence[str] = MODES) -> None:
         self.size = size
         self.cuda = device == "cuda"
         self.steps = steps
         self.step = training(size, device)
-        self.blocks: dict[str, list[Result]] = {mode: [] for mode in MODES}
+        self.blocks: dict[str, list[Result]] = {mode: [] for mode in modes}
         self.kernels: dict[str, Result | None] = {}
         self.counts: Result = {}
 
@@ -167,7 +167,7 @@ class Bench:
         for _ in range(WARM):
             self.step()
         self.counts = self._count()
-        for mode in ("plain", "naive", "stats"):
+        for mode in self.blocks.keys() & {"plain", "naive", "stats"}:
             self.kernels[mode] = self._profile(mode) if self.cuda else None
         for number in range(rounds):
             if number and time.monotonic() > deadline:
@@ -279,7 +279,7 @@ class Bench:
             for mode, (before, _) in PARTS.items():
                 late = mode if mode == "empty" else mode + way
                 early = before if before == "plain" else before + way
-                if way and mode == "empty":
+                if (way and mode == "empty") or not {late, early} <= self.blocks.keys():
                     continue
                 pairs = zip(self.blocks[early], self.blocks[late], strict=True)
                 added = [(b["host"] - a["host"]) * 1e3 / self.counts["operators"] for a, b in pairs]
@@ -374,8 +374,8 @@ def parts_table(result: Result) -> str:
     parts = result["parts_us"]
     lines = ["| µs of the host per operator | native hook | Python |", "|---|---|---|"]
     for mode, (_, label) in PARTS.items():
-        native = "" if mode == "empty" else f"{parts[mode]:.2f}"
-        python = f"{parts[mode if mode == 'empty' else mode + '-python']:.2f}"
+        native = "" if mode == "empty" else number(parts.get(mode), ".2f")
+        python = number(parts.get(mode if mode == "empty" else mode + "-python"), ".2f")
         lines.append(f"| {label} | {native} | {python} |")
     return "\n".join(lines)
 
@@ -401,6 +401,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="per block, twice")
     parser.add_argument("--seconds", type=float, default=200, help="no new round after this")
     parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--mode", action="append", choices=MODES, help="only these, beside plain")
     args = parser.parse_args()
     began = time.monotonic()
     large, small = (LARGE, SMALL) if args.device == "cuda" else TINY
@@ -412,7 +413,8 @@ def main() -> None:
     print(json.dumps(facts), flush=True)
     results = []
     for place, size in enumerate(chosen, 1):
-        bench = Bench(size, args.device, args.steps)
+        chosen_modes = [mode for mode in MODES if not args.mode or mode in ("plain", *args.mode)]
+        bench = Bench(size, args.device, args.steps, chosen_modes)
         bench.run(args.rounds, began + args.seconds * place / len(chosen))
         results.append(bench.results())
         del bench

@@ -33,6 +33,8 @@ class _Known(NamedTuple):
     identity: tuple[Any, ...]
     address: int
     filled: bool
+    clock: int
+    """When it was read, counted in writes."""
 
 
 class Late(NamedTuple):
@@ -54,13 +56,10 @@ class RowHook(Protocol):
     def set_memory(self, memory: RowMemory) -> None:
         """Records go here now."""
 
-    def forget_rows(self) -> None:
-        """Something may have changed unseen."""
-
     def launch_all(self) -> None:
         """Enqueue what it has collected for devices."""
 
-    def before_write(self, tensor: Any) -> None:
+    def note_write(self, tensor: Any) -> None:
         """Something is about to write to this tensor in place."""
 
     def end_step(self) -> tuple[bytes, list[Copy]]:
@@ -80,6 +79,8 @@ class Meter:
         self._on_kind = on_kind
         self._kind_of: dict[tuple[Any, ...], int] = {}
         self._rows: dict[Source, _Known] = {}
+        self._written: dict[int, int] = {}
+        self._clock = 0
         self._copies: list[Copy] = []
         self._spans: list[Span] = []
         self._memory: RowMemory = PlainMemory()
@@ -169,21 +170,24 @@ class Meter:
             if filled:
                 buffer[offset] = VALID
         if source is not None and _lasts(source):
-            self._rows[source] = _Known(_identity(tensor), address, filled)
-
-    def forget_rows(self) -> None:
-        """Something may have changed unseen: read everything again."""
-        self._rows.clear()
-        if self.hook is not None:
-            self.hook.forget_rows()
+            self._rows[source] = _Known(_identity(tensor), address, filled, self._clock)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
-        """Something is about to write to these tensors in place."""
-        if self.hook is not None:
-            tensors = list(tensors)
-            for tensor in tensors:
-                self.hook.before_write(tensor)
-        self.engine.before_write(tensors)
+        """Something is about to write to these tensors in place: rows of before are void."""
+        for tensor in tensors:
+            self._clock += 1
+            self._written[_memory_of(tensor)] = self._clock
+            if self.hook is not None:
+                self.hook.note_write(tensor)
+            if tensor.is_cuda:
+                self.engine.before_write(tensor)
+
+    def before_native_write(self, tensors: Iterable[Any]) -> None:
+        """Native code is about to do so, and has seen to its own rows."""
+        for tensor in tensors:
+            self._clock += 1
+            self._written[_memory_of(tensor)] = self._clock
+            self.engine.before_write(tensor)
 
     def end_step(self) -> tuple[list[Span], array[int], Late | None]:
         """The records of the step, the moments of its calls, and what they wait for."""
@@ -199,13 +203,14 @@ class Meter:
             moments.frombytes(more_moments)
             copies += more_copies
         self._rows.clear()
+        self._written.clear()
         return spans, moments, None if ticket is None else Late(ticket, copies)
 
     def _known(self, tensor: Any, source: Source | None) -> _Known | None:
         known = self._rows.get(source) if source is not None else None
-        if known is not None and known.identity == _identity(tensor):
-            return known
-        return None
+        if known is None or known.identity != _identity(tensor):
+            return None
+        return known if self._written.get(_memory_of(tensor), 0) <= known.clock else None
 
     def _new_kind(self, tensor: Any) -> int:
         kind = dtype_name(tensor), shape_of(tensor)
@@ -234,6 +239,14 @@ class Meter:
 def _lasts(source: Source) -> bool:
     """Whether what comes from this source is known to change by operators only."""
     return isinstance(source, Output) or source.kind in ("parameter", "buffer", "state")
+
+
+def _memory_of(tensor: Any) -> int:
+    """Where a tensor's storage begins; 0 if it has none."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return 0
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:

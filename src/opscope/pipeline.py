@@ -20,7 +20,7 @@ from opscope.meter import Late, Meter, Span
 from opscope.rows import Rows
 from opscope.stats.engine import Engine
 from opscope.stats.memory import PlainMemory
-from opscope.stats.record import INPUT, OUTPUT
+from opscope.stats.record import INPUT, OUTPUT, VALID
 
 
 class Plan:
@@ -233,8 +233,10 @@ class Pipeline:
     def _deliver_rows(
         self, sinks: Sequence[Sink], spans: Sequence[Span], moments: array[int]
     ) -> None:
-        for span in spans:
-            rows = Rows(*span, self._nodes, self.meter.kinds.by_number, moments)
+        for records, memory in spans:
+            if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
+                records = records[records["valid"] == VALID]
+            rows = Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
             self._each(sinks, "stats", rows)
 
     def _is_full(self) -> bool:

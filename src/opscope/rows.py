@@ -16,26 +16,19 @@ from opscope.stats.record import INPUT, row_from
 Kind = tuple[str, tuple[int, ...]]
 """A dtype and a shape."""
 
-_KINDS_REMEMBERED = 1 << 16
-
 
 class Kinds:
-    """Numbers for dtypes with shapes, given once each as long as they are remembered."""
+    """Numbers for dtypes with shapes."""
 
     def __init__(self) -> None:
         self.number_of: dict[Kind, int] = {}
         self.by_number: dict[int, Kind] = {}
-        self._next = 0
 
     def add(self, kind: Kind) -> int:
-        """A new number; of very many kinds the oldest are forgotten."""
-        number = self._next
-        self._next += 1
+        """A new number."""
+        number = len(self.by_number)
         self.number_of[kind] = number
         self.by_number[number] = kind
-        old = self.by_number.pop(number - _KINDS_REMEMBERED, None)
-        if old is not None and self.number_of.get(old) == number - _KINDS_REMEMBERED:
-            del self.number_of[old]
         return number
 
 
@@ -58,7 +51,7 @@ class Rows(Sequence[ValueStats]):
         self.memory = memory
         self.nodes = nodes
         self.kinds = kinds
-        self._moments = moments
+        self.flat_moments = moments
         self._calls: dict[int, Call] = {}
         self._times: dict[int, tuple[int, int]] | None = None
 
@@ -71,7 +64,7 @@ class Rows(Sequence[ValueStats]):
     def __getitem__(self, index: slice) -> Rows: ...
     def __getitem__(self, index: int | slice) -> ValueStats | Rows:
         if isinstance(index, slice):
-            return Rows(self.records[index], self.memory, self.nodes, self.kinds, self._moments)
+            return Rows(self.records[index], self.memory, self.nodes, self.kinds, self.flat_moments)
         return self._value(self.records[index])
 
     def __iter__(self) -> Iterator[ValueStats]:
@@ -81,7 +74,7 @@ class Rows(Sequence[ValueStats]):
     def moments(self) -> dict[int, tuple[int, int]]:
         """Call index → stream and time in µs."""
         if self._times is None:
-            flat = self._moments
+            flat = self.flat_moments
             self._times = {flat[i]: (flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)}
         return self._times
 

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from helpers.twice import hook_is_there
+
 INDEX = torch.tensor([2, 0, 2])
 PICK = torch.tensor([[0, 2, 1], [1, 1, 0]])
 MASK = torch.tensor([[True, False, True], [False, True, False]])
@@ -234,8 +236,10 @@ def test_recorded_gradients_are_those_that_hooks_see(record, name) -> None:
             check_nodes(seen, step, hooked, name)
 
 
-@pytest.mark.xfail(strict=True, reason="torch computes it in another way under any dispatch mode")
 def test_the_gradient_of_a_product_is_bit_identical_too(record) -> None:
+    if not hook_is_there():
+        pytest.xfail("torch computes it in another way under any dispatch mode")
+
     def gradient() -> Tensor:
         values = torch.linspace(-1, 2, 35).view(5, 7).requires_grad_()
         (values.prod(1) * torch.linspace(0.5, 2, 5)).sum().backward()

@@ -46,7 +46,13 @@ COLUMNS = [
 ]
 FULL = {"saved_data": "full", "iteration": "0|2-3", "statistic_category": CATEGORIES}
 
+NUMBERS = [each for each in CATEGORIES if each not in ("md5", "hash")]
+"""Without a digest, rows come ready and no value is looked at."""
+STATISTIC = {"saved_data": "statistic", "iteration": "0|2-3", "statistic_category": NUMBERS}
+
 CONFIGS = {
+    "rows": STATISTIC | {"enable": False},
+    "rows of outputs": STATISTIC | {"input_output": 2},
     "sync": FULL | {"support_device": [0]},
     "async": FULL | {"enable": False},
     "full name": {"dump_mode": 1, "kernels": [FC2], "iteration": " 0 | 2 - 3 ", "input_output": 1},
@@ -289,6 +295,24 @@ def test_synchronous_and_asynchronous_write_the_same(dumped) -> None:
     assert len(sync) > 200
     assert sync.keys() == background.keys()
     assert [name for name in sync if sync[name] != background[name]] == []
+
+
+@pytest.mark.parametrize("name", ["rows", "rows of outputs"])
+def test_rows_that_come_ready_are_those_made_of_the_values(dumped, name) -> None:
+    done = dumped(name)
+    assert npy_files(done.dump) == []
+    for number in (0, 2, 3):
+        values = rows(dumped("sync").step(number) / "statistic.csv")
+        if "outputs" in name:
+            values = [row for row in values if row["IO"] == "output"]
+        table = rows(done.step(number) / "statistic.csv")
+        assert len({row["Op Name"] for row in table if row["Op Type"] == "Parameter"}) == 4
+        assert len(table) == len(values)
+        for row, value in zip(table, values, strict=True):
+            about = (*list(row)[:4], *list(row)[5:10])
+            assert [row[key] for key in about] == [value[key] for key in about]
+            for key in list(row)[10:]:
+                assert float(row[key]) == pytest.approx(float(value[key]), rel=1e-12), (about, key)
 
 
 def test_in_place_operators_have_the_value_before_as_input(dumped, plain) -> None:

@@ -7,9 +7,9 @@ import weakref
 
 import pytest
 import torch
-from helpers.recorder import Recorder, recording
 from torch import nn
 
+from helpers.recorder import Recorder, recording
 from opscope.events import Want
 
 

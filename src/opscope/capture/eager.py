@@ -77,6 +77,7 @@ _GRADIENTS = "Gradients/"
 _RECOMPUTE = "Gradients/recompute/"
 _PLAIN = Tensor.__torch_dispatch__
 _FREE = contextlib.nullcontext()
+_ORDINARY = (Tensor, torch.nn.Parameter)
 _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
@@ -112,7 +113,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.key = key
         """What a tensor is known by."""
         self.hook: Hook | None = None
-        self.unknown = UNKNOWN
         self.engine_code = _ENGINE
         self.pipeline = pipeline
         self.threads = threads
@@ -167,6 +167,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             known, key_of = self.known, self.key
             for value in args:
                 if isinstance(value, Tensor):
+                    if value.__class__ not in _ORDINARY:
+                        run = operator.call_plainly
                     tensors.append(value)
                     sources.append(known.get(key_of(value)) or self.outside(value))
             if operator.nested:
@@ -267,7 +269,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     and tensors[0]._is_view()
                 )
                 state.previous = node
-                self._before_write(operator, tensors, sources)
+                self.pipeline.meter.before_write(operator.written(args, kwargs))
             elif state.pending_view:
                 state.pending_view = False
             if sources != node.sources:
@@ -657,16 +659,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             ):
                 viewed = tensors[0], sources[0]
             self.pipeline.outputs(plan, call, values, viewed)
-
-    def _before_write(
-        self, operator: Operator, tensors: list[Tensor], sources: list[Source]
-    ) -> None:
-        """Rows of this memory that were asked for and not computed yet must be computed now."""
-        meter = self.pipeline.meter
-        if tensors and tensors[0].is_cuda:
-            meter.before_write(tensors)
-        if any(source is UNKNOWN for source in sources):  # it may share memory with anything
-            meter.forget_rows()
 
     def _deliver_late(self, tensors: list[Tensor]) -> None:
         """Outputs of a collective are complete once something else reads them."""

@@ -10,6 +10,7 @@ import functools
 import importlib.machinery
 import importlib.util
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,16 @@ def load() -> ModuleType | None:
 class Hook:
     """The hook at work for one mode. One at a time is active in a process."""
 
-    def __init__(self, module: ModuleType, mode: EagerMode, row_function: int) -> None:
+    key_allowed = True
+    """Whether operators may reach it by a dispatch key; otherwise only by the mode."""
+
+    def __init__(
+        self,
+        module: ModuleType,
+        mode: EagerMode,
+        row_function: int,
+        become_mode: Callable[[], None],
+    ) -> None:
         self._module = module
         self._mode = mode
         self._memory: RowMemory
@@ -73,7 +83,6 @@ class Hook:
                 "late": mode.late,
                 "known": mode.known,
                 "by_id": mode.names.by_id,
-                "unknown": mode.unknown,
                 "engine_code": mode.engine_code,
                 "user_file": is_user_file,
                 "outside": mode.outside,
@@ -81,7 +90,8 @@ class Hook:
                 "add_outputs": mode.add_outputs,
                 "begin_call": mode.begin_call,
                 "end_call": mode.end_call,
-                "before_write": meter.before_write,
+                "before_write": meter.before_native_write,
+                "become_mode": become_mode,
                 "report": _report,
                 "reserved": RESERVED,
                 "ThreadState": ThreadState,
@@ -93,12 +103,13 @@ class Hook:
                 "kind_number": meter.kind_number,
                 "advance": meter.advance,
                 "submit": mode.submit,
-                "forget_rows": meter.forget_rows,
                 "row": row_function,
                 "dtypes": DTYPES,
             }
         )
         self.set_memory(meter.memory)
+        self.by_key = self.key_allowed and bool(module.claim_key())
+        """Whether threads are watched by a dispatch key instead of a mode."""
         meter.hook = self
         meter.engine.on_device = self._add_device
         module.install()
@@ -115,6 +126,10 @@ class Hook:
         meter = self._mode.pipeline.meter
         meter.hook = None
         meter.engine.on_device = None
+
+    def watch_thread(self, on: bool) -> None:
+        """Begin or end watching this thread by the dispatch key."""
+        self._module.watch_thread(on)
 
     def register(self, operator: Operator) -> None:
         """An operator that Python has seen may be handled natively from now on."""
@@ -138,14 +153,11 @@ class Hook:
         self._memory = memory  # which its cursor belongs to
         self._module.set_cursor(memory.cursor.buffer_info()[0])
 
-    def forget_rows(self) -> None:
-        self._module.forget_rows()
-
     def launch_all(self) -> None:
         self._module.launch_all()
 
-    def before_write(self, tensor: Any) -> None:
-        self._module.before_write(tensor)
+    def note_write(self, tensor: Any) -> None:
+        self._module.note_write(tensor)
 
     def end_step(self) -> tuple[bytes, list[Copy]]:
         moments, copies = self._module.end_step()

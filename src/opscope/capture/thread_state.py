@@ -70,10 +70,12 @@ class ThreadState:
         "autograd",
         "backward_base",
         "backward_depth",
+        "by_key",
         "depth",
         "home",
         "ident",
         "last_number",
+        "needs_mode",
         "node_of_number",
         "number_base",
         "pending_view",
@@ -95,6 +97,10 @@ class ThreadState:
         self.phase = SETUP
         self.depth = 0
         self.pushed = False
+        """Whether its operators are watched."""
+        self.by_key = False
+        """Whether that is by a dispatch key, natively, and not by the mode."""
+        self.needs_mode = False
         self.stepping: torch.optim.Optimizer | None = None
         # A thread that Python did not start belongs to the autograd engine.
         self.autograd = not _started_by_python()

@@ -80,6 +80,7 @@ class TorchCapture:
         self._unscaled: dict[int, Tensor] = {}
         self._began = 0.0
         self._running = False
+        self._needs_mode = False
         self.has_children = False
         """Whether ranks may run in children: then this process leaves the ranks' files to them."""
         self._plain_call = nn.Module.__call__
@@ -112,7 +113,8 @@ class TorchCapture:
         """Let native code do what it can, from here to the end."""
         if self._native is not None:
             row_function = self._pipeline.meter.engine.row_function
-            self._mode.attach(hook.Hook(self._native, self._mode, row_function))
+            made = hook.Hook(self._native, self._mode, row_function, self._become_mode)
+            self._mode.attach(made)
             self._threads.on_many = self._pipeline.on_revision = self._tell_hook
 
     def _tell_hook(self) -> None:
@@ -134,7 +136,7 @@ class TorchCapture:
         """In a forked child: take the mode off this thread and forget the sinks' files."""
         self._running = False
         self._mode.recording = False
-        remove(self._mode)
+        self._take_off(self._threads.local.state)
         self._uninstall()
 
     def _begin_training(self) -> None:
@@ -148,6 +150,8 @@ class TorchCapture:
     # ------------------------------------------------------------------ steps
 
     def _begin_step(self, step: int) -> None:
+        if not self._needs_mode and _has_compiled():
+            self._avoid_key()
         self._mode.begin_step(step)
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)
@@ -194,12 +198,43 @@ class TorchCapture:
         """Put the mode on this thread, or take it off, as the step wants."""
         wanted = self._mode.recording
         if state.pushed != wanted:
-            state.pushed = wanted
             if wanted:
                 state.resume_numbering()
-                push(self._mode)
+                self._put_on(state)
             else:
-                remove(self._mode)
+                self._take_off(state)
+
+    def _put_on(self, state: ThreadState) -> None:
+        state.pushed = True
+        native = self._mode.hook
+        state.by_key = False
+        if native is None or not native.by_key or self._needs_mode or state.needs_mode:
+            push(self._mode)
+        else:
+            state.by_key = True
+            native.watch_thread(True)
+
+    def _take_off(self, state: ThreadState) -> None:
+        state.pushed = False
+        if state.by_key:
+            if self._native is not None:
+                self._native.watch_thread(False)
+        else:
+            remove(self._mode)
+
+    def _avoid_key(self) -> None:
+        """Code is compiled again when dispatch keys come and go; modes it does not mind."""
+        if not self._needs_mode:
+            self._needs_mode = True
+            self._become_mode()
+
+    def _become_mode(self) -> None:
+        """Watch this thread by the mode from now on: it has other modes, or tensor subclasses."""
+        state = self._threads.local.state
+        if state.pushed and state.by_key:
+            self._take_off(state)
+            state.needs_mode = True
+            self._put_on(state)
 
     # ------------------------------------------------------------------ patches
 
@@ -225,6 +260,9 @@ class TorchCapture:
             self._patches.set(torch.jit, name, self._unwatched(getattr(torch.jit, name)))
         hooks = torch.autograd.graph.saved_tensors_hooks
         self._patches.set(hooks, "__init__", self._saved_tensors_hooks(hooks.__init__))
+        for name in ("_make_subclass", "as_subclass"):
+            make = getattr(Tensor, name)
+            self._patches.set(Tensor, name, self._subclass_maker(make))
         for owner, name in _UNSEEN_MAKERS:
             self._patches.set(owner, name, self._maker(getattr(owner, name)))
         loader = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -481,8 +519,7 @@ class TorchCapture:
             state = self._threads.local.state
             if not state.pushed:
                 return original(*args, **kwargs)
-            state.pushed = False
-            remove(self._mode)
+            self._take_off(state)
             try:
                 return original(*args, **kwargs)
             finally:
@@ -491,6 +528,7 @@ class TorchCapture:
         return run
 
     def _say_compiled(self) -> None:
+        self._avoid_key()
         say_once(
             "this program uses torch.compile: operators inside compiled regions are not looked "
             "into yet, only what runs outside them is recorded"
@@ -512,8 +550,7 @@ class TorchCapture:
         def _delete(thread: threading.Thread) -> None:
             state = self._threads.local.state
             if state.pushed:
-                state.pushed = False
-                remove(self._mode)
+                self._take_off(state)
             original(thread)
 
         return functools.wraps(original)(_delete)
@@ -528,6 +565,22 @@ class TorchCapture:
             return made
 
         return functools.wraps(original)(make)
+
+    def _subclass_maker(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What torch does in there needs a tensor that no Python object stands for yet."""
+
+        @functools.wraps(original)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            state = self._threads.local.state
+            if not (state.pushed and state.by_key):
+                return original(*args, **kwargs)
+            self._native.watch_thread(False)  # type: ignore[union-attr]
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._native.watch_thread(True)  # type: ignore[union-attr]
+
+        return make
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
@@ -548,6 +601,12 @@ def _steps_under_way(optimizer: Optimizer | None) -> int:
         if frame.f_code is _STEP and frame.f_locals.get("self") is optimizer:
             count += 1
     return count
+
+
+def _has_compiled() -> bool:
+    """Whether torch.compile has compiled anything in this process."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["frames"]["total"])
 
 
 def _fake_mode() -> Any:

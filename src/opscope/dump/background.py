@@ -14,25 +14,26 @@ from typing import Any
 
 from opscope.dump import npy
 from opscope.dump.arena import Arena, Slot, aligned
+from opscope.dump.batch import OPAQUE, Batch, Numbers
 from opscope.dump.channel import Sender
 from opscope.dump.digest import digest
-from opscope.dump.memory import DONE, FAILED
+from opscope.dump.memory import BYTES_PER_ROW, DONE, FAILED
 from opscope.dump.npy import Array
 from opscope.dump.process import WriterProcess
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Label, Place, Sighting, Subject
+from opscope.dump.subject import Kind, Label, Sighting
 from opscope.dump.values import Reading, key_of, read
 from opscope.dump.writer import Outcome, WriterError
 from opscope.events import IO, Source
 from opscope.messages import say
-from opscope.stats.numpy_stats import row_of
-from opscope.stats.row import Row
+from opscope.stats.native_cpu import row_of_array
 from opscope.stats.torch_values import dtype_name, shape_of
 
 _INPUT = IO.INPUT.value
 _PAUSE_S = 0.0005
 _QUIET_S, _REPORT_EVERY_S = 1.0, 5.0
-_ROWS_PER_RECORD, _NAMES_PER_RECORD = 500, 500
+_NAMES_PER_RECORD = 500
+_ROWS_AT_ONCE = 4096
 
 
 class BackgroundWriter:
@@ -47,7 +48,8 @@ class BackgroundWriter:
         self.arena = Arena(limit, self._jobs_done, self._wait)
         self._memory.populate(self.arena.comfortable)
         self._jobs = 0
-        self._labels: set[int] = set()
+        self._labels, self._row_kinds = Numbers(), Numbers()
+        self._rows_at_once = max(1, min(_ROWS_AT_ONCE, limit // 2 // BYTES_PER_ROW))
         self._kinds: dict[Hashable, int] = {}
         self._lock = threading.RLock()
 
@@ -75,12 +77,15 @@ class BackgroundWriter:
                 self._write_here(seen, tensor, reading, measures)
         return ""
 
-    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+    def rows(self, batch: Batch) -> None:
         self._check()
         with self._lock:
-            plain = [self._row(place, subject, row, ()) for place, subject, row in rows]
-            for first in range(0, len(plain), _ROWS_PER_RECORD):
-                self._sender.send(("rows", plain[first : first + _ROWS_PER_RECORD]))
+            for number in self._labels.add_all(batch.records["node"]):
+                self._sender.send(("label", *batch.labels[number]))
+            for number in self._row_kinds.add_all(batch.records["shape"]):
+                self._sender.send(("row_kind", number, *batch.kinds[number]))
+            for part in batch.parts(self._rows_at_once):
+                self._submit_rows(part)
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         with self._lock:
@@ -114,7 +119,7 @@ class BackgroundWriter:
         self._process.hang_up()
         patience = _QUIET_S
         while (outcome := self._process.outcome(patience)) is None:
-            say(f"writing dump: {self._jobs_done()} of {self._jobs} files")
+            say(f"writing dump: {self._jobs_done()} of {self._jobs} parts")
             patience = _REPORT_EVERY_S
         return outcome
 
@@ -140,11 +145,20 @@ class BackgroundWriter:
         how = slot.start, *slot.content, repeats, measures
         self._sender.send(("value", slot.job, *place, label.id, *moment, *how))
 
+    def _submit_rows(self, batch: Batch) -> None:
+        count = len(batch.records)
+        slot = self.arena.allocate(count * BYTES_PER_ROW)
+        records, moments = self._memory.rows(slot.start, count)
+        records.view(OPAQUE)[...] = batch.records.view(OPAQUE)
+        moments[...] = batch.moments
+        self._jobs += 1
+        slot.job = self._jobs
+        self._sender.send(("rows", slot.job, *batch.place, slot.start, count))
+
     def _introduce(self, label: Label) -> None:
         """Send a label before the first record that uses it."""
-        if label.id not in self._labels:
+        if self._labels.add(label.id):
             self._sender.send(("label", *label))
-            self._labels.add(label.id)
 
     def _kind(self, tensor: Any, array: Array, fortran: bool) -> int:
         """The number that stands for a data type, a shape and a memory order."""
@@ -158,30 +172,22 @@ class BackgroundWriter:
             self._kinds[key] = kind
         return kind
 
-    def _row(
-        self, place: Place, subject: Subject, row: Row, digests: Sequence[str]
-    ) -> tuple[Any, ...]:
-        self._introduce(subject.label)
-        moment, kind = tuple(subject.moment), tuple(subject.kind)
-        return tuple(place), subject.label.id, moment, kind, tuple(row), list(digests)
-
     def _write_here(self, seen: Sighting, tensor: Any, reading: Reading, measures: bool) -> None:
         """Write a value that is larger than all the shared memory; only its place is left to do."""
         place, label, moment = seen
         array, raw = npy.dense(reading.array), reading.raw
-        subject = Subject(label, moment, Kind(dtype_name(tensor), shape_of(tensor)))
+        kind = Kind(dtype_name(tensor), shape_of(tensor))
+        about = *place, label.id, *moment, tuple(kind)
+        self._introduce(label)
         if self._saves:
             header, data = npy.buffers(array)
             size = len(header) + array.nbytes
             temporary = self._store.temp.write((header, data), size)
-            self._introduce(label)
-            self._sender.send(
-                ("adopt", *place, label.id, *moment, tuple(subject.kind), temporary, size)
-            )
+            self._sender.send(("adopt", *about, temporary, size))
         if measures:
             algorithms = self._store.columns.algorithms
             digests = [digest(each, array if raw is None else raw) for each in algorithms]
-            self._sender.send(("rows", [self._row(place, subject, row_of(array), digests)]))
+            self._sender.send(("row", *about, tuple(row_of_array(array)), digests))
 
     def _jobs_done(self) -> int:
         return int(self._memory.counters[DONE])

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.dump.batch import Batch
 from opscope.dump.npy import dense
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Place, Sighting, Subject
+from opscope.dump.subject import Kind, Sighting, Subject
 from opscope.dump.values import read
 from opscope.dump.writer import Outcome
 from opscope.events import Source
-from opscope.stats.row import Row
 from opscope.stats.torch_values import dtype_name, shape_of
 
 
@@ -45,10 +45,9 @@ class DirectWriter:
                 self._store.flush()
         return ""
 
-    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+    def rows(self, batch: Batch) -> None:
         with self._lock:
-            for place, subject, row in rows:
-                self._store.add_row(place, subject, row)
+            self._store.add_rows(batch)
             self._store.flush()
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from opscope.dump.batch import Batch
 from opscope.dump.recorder import Recorder
 from opscope.dump.subject import Label, Place
-from opscope.events import Call, Node, Source, ValueStats
+from opscope.events import Call, Node, Source
 from opscope.messages import say_once
 from opscope.stats.torch_values import unsupported_reason
 
@@ -40,9 +41,9 @@ class EarlyRecorder:
         if self._fits(tensor):
             self._keep("parameter", place, label, time_us, _copy(tensor), source)
 
-    def rows(self, rows: Sequence[tuple[Place, Label, ValueStats]]) -> None:
-        """Rows that are ready."""
-        self._keep("rows", rows)
+    def rows(self, batch: Batch) -> None:
+        """Rows that are ready; their memory is the batch's own."""
+        self._keep("rows", batch._replace(kinds=dict(batch.kinds)))
 
     def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
         """A step has ended."""

@@ -12,6 +12,7 @@ class LabelBook:
 
     def __init__(self) -> None:
         self._names = NameBook()
+        self.by_number: dict[int, Label] = {}
         self._labels: dict[tuple[int, str, str], Label] = {}
 
     def label(self, graph: int, op_type: str, full_name: str) -> Label:
@@ -20,6 +21,7 @@ class LabelBook:
         label = self._labels.get(key)
         if label is None:
             label = self._labels[key] = self._new(graph, op_type, full_name)
+            self.by_number[label.id] = label
         return label
 
     def _new(self, graph: int, op_type: str, full_name: str) -> Label:

@@ -52,6 +52,8 @@ class Manifest:
     iterations: dict[int, Iteration] = field(default_factory=dict)
     skipped: dict[tuple[str, str, int, str], Skipped] = field(default_factory=dict)
     skipped_values: int = 0
+    _lines: dict[int, str] = field(default_factory=dict, init=False)
+    """Iterations as JSON, as long as they stay the same."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _written: float = field(default=0.0, init=False)
 
@@ -119,12 +121,20 @@ class Manifest:
                 "failure": self.failure or None,
                 "dropped_values": self.dropped,
                 "skipped_values": self.skipped_values,
-                "skipped": [asdict(each) for each in self.skipped.values()],
-                "iterations": [asdict(self.iterations[key]) for key in sorted(self.iterations)],
+                "skipped": [json.dumps(asdict(each)) for each in self.skipped.values()],
+                "iterations": [self._line(key) for key in sorted(self.iterations)],
             }
         return _dumps(content)
 
+    def _line(self, iteration: int) -> str:
+        line = self._lines.get(iteration)
+        if line is None:
+            line = self._lines[iteration] = json.dumps(asdict(self.iterations[iteration]))
+        return line
+
     def _iteration(self, iteration: int) -> Iteration:
+        """The entry, which is about to change."""
+        self._lines.pop(iteration, None)
         entry = self.iterations.get(iteration)
         if entry is None:
             entry = self.iterations[iteration] = Iteration(iteration)
@@ -141,7 +151,7 @@ def run_of(rank_directory: Path) -> str | None:
 
 
 def _dumps(content: dict[str, object]) -> str:
-    """JSON with one line per entry of a list, so that a long manifest stays readable."""
+    """JSON with one line per entry of a list, which are JSON: a long manifest stays readable."""
     lines = [f"  {json.dumps(key)}: {_value(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -149,7 +159,7 @@ def _dumps(content: dict[str, object]) -> str:
 def _value(value: object) -> str:
     if not isinstance(value, list) or not value:
         return json.dumps(value)
-    return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in value) + "\n  ]"
+    return "[\n" + ",\n".join(f"    {each}" for each in value) + "\n  ]"
 
 
 def _count(number: int, word: str) -> str:

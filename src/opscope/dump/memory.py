@@ -9,11 +9,15 @@ from typing import Literal
 
 import numpy as np
 
+from opscope.dump.batch import Integers, Records
 from opscope.dump.npy import Array
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE
 
 HEADER_BYTES = 4096
 CONTROL_BYTES = 2 * 2**20
 _POPULATE_WRITE = 23
+BYTES_PER_ROW = ROW_BYTES + 2 * 8
+"""What a row takes in the arena: its record, its stream and its time."""
 PUBLISHED, CONSUMED, DONE, FAILED = range(4)
 """Counters: bytes of records written and read, jobs done, whether writing has failed."""
 
@@ -38,6 +42,14 @@ class SharedMemory:
         offset = self._arena_start + start
         array: Array = np.ndarray(shape, dtype, self._map, offset, order=order)
         return array
+
+    def rows(self, start: int, count: int) -> tuple[Records, Integers]:
+        """Records, with the stream and the time of each, over a piece of the arena."""
+        offset = self._arena_start + start
+        records: Records = np.ndarray(count, ROW_DTYPE, self._map, offset)
+        after = offset + count * ROW_BYTES
+        moments: Integers = np.ndarray((count, 2), np.int64, self._map, after)
+        return records, moments
 
     def write_control(self, position: int, data: bytes) -> None:
         """Put bytes into the ring of records, at a position that counts on and on."""

@@ -33,7 +33,7 @@ def open_recorder(
     store.prepare(settings.text, metadata.config_json())
     writer = _background(settings, store, lock, limit) if not settings.synchronous else None
     writer = writer or DirectWriter(store, settings.saves_tensors)
-    return Recorder(settings, writer, bool(columns.algorithms))
+    return Recorder(settings, writer)
 
 
 def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int) -> Writer | None:

@@ -31,6 +31,7 @@ main(settings)
 """
 _ENVIRONMENT = {"OPSCOPE_DISABLE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _NOT_INHERITED = ("OPSCOPE_", "MINDSPORE_", "MS_")
+_INHERITED = ("OPSCOPE_NATIVE",)
 
 
 class WriterProcess:
@@ -133,4 +134,5 @@ def _start(settings: dict[str, Any], descriptors: tuple[int, ...]) -> None:
 def _environment() -> dict[str, str]:
     """The environment without what would make opscope act on its import."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_NOT_INHERITED)}
-    return kept | _ENVIRONMENT
+    native = {key: os.environ[key] for key in _INHERITED if key in os.environ}
+    return kept | native | _ENVIRONMENT

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opscope.dump import metadata
-from opscope.dump.subject import Kind, Label, Moment, Place, Sighting, Subject
+from opscope.dump.batch import Batch
+from opscope.dump.selection import rows_of_parameters, takes_digests
+from opscope.dump.subject import Label, Moment, Place, Sighting
 from opscope.dump.values import output_of
 from opscope.dump.writer import Outcome, Writer
-from opscope.events import IO, Call, Node, Source, ValueStats
+from opscope.events import IO, Call, Node, Source
 from opscope.messages import say_once
-from opscope.stats.row import Row
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
@@ -22,10 +23,11 @@ _INPUT, _OUTPUT = IO.INPUT.value, IO.OUTPUT.value
 class Recorder:
     """Has values, rows and step ends written by `writer`."""
 
-    def __init__(self, settings: DumpSettings, writer: Writer, digests: bool) -> None:
+    def __init__(self, settings: DumpSettings, writer: Writer) -> None:
         self._writer = writer
-        self._measures = settings.saves_statistics and digests
-        self._measures_parameters = settings.saves_statistics
+        self._measures = takes_digests(settings)
+        ready = rows_of_parameters(settings)
+        self._measures_parameters = settings.saves_statistics and not ready
         self._orders: dict[int, list[Node]] = {}
         self._described = False
         self._call: Call | None = None
@@ -55,9 +57,9 @@ class Recorder:
         seen = Sighting(place, label, Moment(0, 0, time_us, _OUTPUT, 0))
         self._value(seen, tensor, source, False, self._measures_parameters)
 
-    def rows(self, rows: Sequence[tuple[Place, Label, ValueStats]]) -> None:
+    def rows(self, batch: Batch) -> None:
         """Rows that are ready."""
-        self._writer.rows([_row(*each) for each in rows])
+        self._writer.rows(batch)
 
     def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
         """A step has ended."""
@@ -91,9 +93,3 @@ class Recorder:
             f" {label.name}; the manifest counts them",
             key=f"dump cannot save {reason}",
         )
-
-
-def _row(place: Place, label: Label, value: ValueStats) -> tuple[Place, Subject, Row]:
-    call, io, slot, dtype, shape, row = value
-    moment = Moment(call.index, call.stream, call.time_us, io.value, slot)
-    return place, Subject(label, moment, Kind(dtype, shape)), row

@@ -20,8 +20,23 @@ _MAX_NAMES = 20_000
 
 def takes_values(settings: DumpSettings) -> bool:
     """Whether the tensors themselves are needed: to save them, or for their digest."""
-    digests = ALGORITHMS.keys() & settings.statistic_category
-    return settings.saves_tensors or (settings.saves_statistics and bool(digests))
+    return settings.saves_tensors or takes_digests(settings)
+
+
+def takes_digests(settings: DumpSettings) -> bool:
+    """Whether rows have digests, so that they are made of the values and do not come ready."""
+    return settings.saves_statistics and bool(ALGORITHMS.keys() & settings.statistic_category)
+
+
+def rows_of_parameters(settings: DumpSettings) -> bool:
+    """Whether the rows of parameters are taken from those of the inputs that they are.
+
+    That is cheap where inputs have rows, and else where no values are asked for: it costs a look
+    at the other inputs from outside the step, and every value costs a call of Python.
+    """
+    if not settings.saves_statistics or takes_digests(settings) or not settings.wants_outputs:
+        return False
+    return settings.support_device is None and (settings.wants_inputs or not takes_values(settings))
 
 
 def wanted(settings: DumpSettings) -> Want:
@@ -30,14 +45,16 @@ def wanted(settings: DumpSettings) -> Want:
     Rows come ready where no digest is asked for. They do not tell the device, so where that
     matters the values are asked for beside them.
     """
-    digests = bool(ALGORITHMS.keys() & settings.statistic_category)
-    rows = settings.saves_statistics and not digests
+    rows = settings.saves_statistics and not takes_digests(settings)
     values = takes_values(settings) or settings.support_device is not None
     want = Want.NOTHING
     if settings.wants_inputs:
         want |= Want.INPUT_STATS * rows | Want.INPUT_VALUES * values
     if settings.wants_outputs:
-        want |= Want.OUTPUT_STATS * rows | Want.OUTPUT_VALUES * values | Want.PARAMETERS
+        want |= Want.OUTPUT_STATS * rows | Want.OUTPUT_VALUES * values
+        ready = rows_of_parameters(settings)
+        want |= Want.OUTSIDE_STATS * (ready and not settings.wants_inputs)
+        want |= Want.PARAMETERS * (values or not ready)
     return want
 
 
@@ -46,13 +63,18 @@ class Phases:
 
     def __init__(self, include: Iterable[str]) -> None:
         self._phases = _TRAINING | {Phase(phase) for phase in include}
+        self._last: dict[int, tuple[Sequence[Node], list[Node]]] = {}
 
     def __contains__(self, phase: Phase) -> bool:
         return phase in self._phases
 
-    def of(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes that ran in one of them."""
-        return [node for node in nodes if node.phase in self._phases]
+    def of(self, graph: int, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes of a graph's step that ran in one of them; steps are mostly like the last."""
+        last = self._last.get(graph)
+        if last is None or last[0] != nodes:
+            last = nodes, [node for node in nodes if node.phase in self._phases]
+            self._last[graph] = last
+        return last[1]
 
 
 class Kernels:

@@ -12,12 +12,20 @@ from opscope.dump.failure import describe
 from opscope.dump.labels import LabelBook
 from opscope.dump.opening import DEFAULT_LIMIT, open_recorder
 from opscope.dump.ownership import RankLock, make_room
+from opscope.dump.picking import RowPicker, Spot
 from opscope.dump.recorder import Recorder
-from opscope.dump.selection import Devices, Kernels, Phases, takes_values, wanted
+from opscope.dump.selection import (
+    Devices,
+    Kernels,
+    Phases,
+    rows_of_parameters,
+    takes_values,
+    wanted,
+)
 from opscope.dump.subject import PARAMETER, Label, Place
 from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
-from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, ValueStats, Want
+from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, Want
 from opscope.messages import say
 from opscope.rows import Rows
 
@@ -67,11 +75,12 @@ class DumpSink(BaseSink):
         self._devices = Devices.of(settings.support_device)
         self._takes_values = takes_values(settings)
         self._want = wanted(settings)
-        self._row_sides = {io for io, flag in _STATS.items() if flag in self._want}
         self._label_book = LabelBook()
+        sides = [io for io, flag in _STATS.items() if flag in self._want]
+        self._picker = RowPicker(self._label_book, sides, rows_of_parameters(settings))
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
-        self._elsewhere: set[tuple[int, IO, int]] = set()
+        self._elsewhere: set[Spot] = set()
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
         self._opened: Recorder | None = None
@@ -116,7 +125,9 @@ class DumpSink(BaseSink):
     def wants(self, node: Node) -> Want:
         if not self.is_on or node.phase not in self._phases or not self._kernels.select(node):
             return Want.NOTHING
-        self._labels[node] = self._label_book.label(node.graph, node.op_type, node.name)
+        label = self._label_book.label(node.graph, node.op_type, node.name)
+        self._labels[node] = label
+        self._picker.add(node, label)
         return self._want
 
     @_never_raises
@@ -153,19 +164,18 @@ class DumpSink(BaseSink):
 
     @_never_raises
     def stats(self, rows: Rows) -> None:
-        ready = [
-            (self._place(each.call), self._labels[each.call.node], each)
-            for each in rows
-            if each.io in self._row_sides and self._is_wanted(each)
-        ]
-        if ready:
-            self._recorder.rows(ready)
+        step = int(rows.records["step"][0]) if len(rows) else -1
+        if not self._captures(step):
+            return
+        iteration = step + self._settings.initial_iteration
+        for batch in self._picker.pick(rows, iteration, self._elsewhere):
+            self._recorder.rows(batch)
 
     @_never_raises
     def step_end(self, record: StepRecord) -> None:
         if not self._captures(record.step):
             return
-        orders = {graph: self._phases.of(nodes) for graph, nodes in record.orders.items()}
+        orders = {graph: self._phases.of(graph, nodes) for graph, nodes in record.orders.items()}
         executed = {graph: nodes for graph, nodes in orders.items() if nodes}
         iteration = record.step + self._settings.initial_iteration
         self._recorder.finish(iteration, record.complete, executed)
@@ -219,12 +229,6 @@ class DumpSink(BaseSink):
 
     def _place(self, call: Call) -> Place:
         return Place(call.node.graph, call.step + self._settings.initial_iteration)
-
-    def _is_wanted(self, value: ValueStats) -> bool:
-        call, io, slot = value[:3]
-        if call.node not in self._labels or not self._captures(call.step):
-            return False
-        return (call.index, io, slot) not in self._elsewhere
 
     def _is_here(self, call: Call, io: IO, slot: int, tensor: Any) -> bool:
         """Whether to take a value for its device; its row is told apart by what is noted here."""

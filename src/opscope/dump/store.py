@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from opscope.dump import csvtext, npy
+from opscope.dump.batch import Batch
 from opscope.dump.digest import digest
 from opscope.dump.execution_order import ExecutionOrder
 from opscope.dump.files import TempFiles, append, make_directory
 from opscope.dump.manifest import MANIFEST, METADATA, Manifest
 from opscope.dump.names import MAX_NAME_BYTES, short_name
 from opscope.dump.npy import Array
-from opscope.dump.statistic import FILE_NAME, LINE_END, Columns
+from opscope.dump.statistic import FILE_NAME, LINE_END, Columns, Renderer
 from opscope.dump.subject import Place, Subject
-from opscope.stats.numpy_stats import row_of
+from opscope.stats.native_cpu import row_of_array
 
 if TYPE_CHECKING:
     from opscope.stats.row import Row
@@ -26,15 +28,25 @@ MAPPING = "mapping.csv"
 TEMP = ".tmp"
 
 
-class _Directory(NamedTuple):
+@dataclass(slots=True)
+class _Directory:
     """Where the files of one iteration go.
 
-    Its temporary files are inside it, because a file system looks for room where a file is made:
-    on ext4 a directory for all of them costs several times as much.
+    Temporary files of its values are inside it, because a file system looks for room where a file
+    is made: on ext4 a directory for all of them costs several times as much.
     """
 
     path: str
     temp: TempFiles
+    has_temp: bool = False
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Lines of a table that are not written yet."""
+
+    text: list[bytes]
+    rows: int
 
 
 class Store:
@@ -54,7 +66,8 @@ class Store:
         self._net = root / net_name
         self._order = ExecutionOrder(root, self.temp)
         self._directories: dict[Place, _Directory] = {}
-        self._lines: dict[Place, list[str]] = {}
+        self._renderer = Renderer(columns)
+        self._pending: dict[Place, _Lines] = {}
         self._headed: set[Place] = set()
         self._name_limit = _name_limit(root)
 
@@ -76,7 +89,11 @@ class Store:
 
     def path(self, place: Place, subject: Subject) -> str:
         """Where a value's file goes; the directory is there afterwards."""
-        return self._path(self._directory(place), subject)
+        directory = self._directory(place)
+        if not directory.has_temp:
+            make_directory(directory.temp.directory)
+            directory.has_temp = True
+        return self._path(directory, subject)
 
     def write(self, place: Place, path: str, array: Array) -> None:
         """Write an array; several threads may do this at once."""
@@ -103,21 +120,30 @@ class Store:
         """Add the row of a value, computed here; `raw` are its own bytes if they differ."""
         data = array if raw is None else raw
         digests = [digest(algorithm, data) for algorithm in self.columns.algorithms]
-        self.add_row(place, subject, row_of(array), digests)
+        self.add_row(place, subject, row_of_array(array), digests)
 
     def add_row(
         self, place: Place, subject: Subject, row: Row, digests: Sequence[str] = ()
     ) -> None:
         """Add the row of a value; `flush` writes it."""
         line = self.columns.line(subject, row, digests)
-        self._lines.setdefault(place, []).append(line)
+        self._add_lines(place, csvtext.encode([line], LINE_END), 1)
+
+    def add_rows(self, batch: Batch) -> None:
+        """Add rows that are ready; `flush` writes them."""
+        self._add_lines(batch.place, self._renderer.lines(batch), len(batch.records))
+
+    def _add_lines(self, place: Place, text: bytes, rows: int) -> None:
+        lines = self._pending.setdefault(place, _Lines([], 0))
+        lines.text.append(text)
+        lines.rows += rows
 
     def flush(self) -> None:
         """Write the rows that were added."""
-        while self._lines:
-            place, lines = self._lines.popitem()
-            self._write_lines(self._directory(place), place, lines)
-            self.manifest.wrote_rows(place.iteration, len(lines))
+        while self._pending:
+            place, lines = self._pending.popitem()
+            self._write_lines(self._directory(place), place, b"".join(lines.text))
+            self.manifest.wrote_rows(place.iteration, lines.rows)
 
     def order(self, graph: int, names: Sequence[str]) -> None:
         """The order of a graph's operators in a step, when it is another than before."""
@@ -129,7 +155,9 @@ class Store:
         for graph in graphs:
             self._order.captured(graph, iteration)
         for place in [each for each in self._directories if each.iteration == iteration]:
-            self._directories.pop(place).temp.remove()
+            directory = self._directories.pop(place)
+            if directory.has_temp:
+                directory.temp.remove()
         self.manifest.finish_iteration(iteration, complete)
         if self.manifest.is_due():
             self.write_manifest()
@@ -167,18 +195,18 @@ class Store:
         directory = self._directories.get(place)
         if directory is None:
             path = self._net / str(place.graph) / str(place.iteration)
-            make_directory(path / TEMP)
+            make_directory(path)
             temp = TempFiles(path / TEMP, self._owner)
             directory = self._directories[place] = _Directory(str(path), temp)
         return directory
 
-    def _write_lines(self, directory: _Directory, place: Place, lines: list[str]) -> None:
+    def _write_lines(self, directory: _Directory, place: Place, lines: bytes) -> None:
         path = f"{directory.path}/{FILE_NAME}"
         if place in self._headed:
-            append(path, csvtext.encode(lines, LINE_END))
+            append(path, lines)
             return
-        text = csvtext.encode([self.columns.header, *lines], LINE_END)
-        directory.temp.place_bytes(path, text)
+        header = csvtext.encode([self.columns.header], LINE_END)
+        self.temp.place_bytes(path, header + lines)
         self._headed.add(place)
 
 

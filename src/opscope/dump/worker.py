@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.dump.arena import aligned
+from opscope.dump.batch import Batch
 from opscope.dump.channel import Receiver, Record
 from opscope.dump.failure import describe
 from opscope.dump.manifest import Manifest
@@ -24,6 +25,8 @@ from opscope.dump.store import Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
 from opscope.stats.row import Row
 
+_KINDS_REMEMBERED = 1 << 17
+"""Of those that rows have: twice as many as the training process remembers."""
 _ABANDONED = "the training process ended without closing the dump"
 
 
@@ -68,11 +71,14 @@ class Worker:
         self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
         self._kinds: dict[int, tuple[Kind, str, bool]] = {}
+        self._row_kinds: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._actions: dict[str, Callable[..., None]] = {
             "value": self._value,
             "label": self._label,
             "kind": self._kind,
             "adopt": self._adopt,
+            "row_kind": self._row_kind,
+            "row": self._row,
             "rows": self._rows,
             "skip": store.manifest.skip,
             "order": self._order,
@@ -91,7 +97,7 @@ class Worker:
                 self._lost += 1
         except Exception as error:  # noqa: BLE001 - told to the training process
             self._fail(describe(error))
-        if tag == "value":
+        if tag in ("value", "rows"):
             self._job = rest[0]
             self._count_done()
 
@@ -143,6 +149,10 @@ class Worker:
         self, number: int, dtype: str, shape: tuple[int, ...], array_dtype: str, fortran: bool
     ) -> None:
         self._kinds[number] = Kind(dtype, shape), array_dtype, fortran
+
+    def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
+        self._row_kinds[number] = dtype, shape
+        self._row_kinds.pop(number - _KINDS_REMEMBERED, None)
 
     def _finish(self, iteration: int, complete: bool, graphs: list[int]) -> None:
         self.settle()
@@ -222,7 +232,25 @@ class Worker:
         subject = Subject(self._labels[label], moment, Kind(*kind))
         self._store.adopt(Place(graph, iteration), subject, temporary, size)
 
-    def _rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        for place, label, moment, kind, row, digests in rows:
-            subject = Subject(self._labels[label], Moment(*moment), Kind(*kind))
-            self._store.add_row(Place(*place), subject, Row(*row), digests)
+    def _row(
+        self,
+        graph: int,
+        iteration: int,
+        label: int,
+        task: int,
+        stream: int,
+        time_us: int,
+        io: str,
+        slot: int,
+        kind: tuple[str, tuple[int, ...]],
+        row: tuple[Any, ...],
+        digests: Sequence[str],
+    ) -> None:
+        moment = Moment(task, stream, time_us, io, slot)
+        subject = Subject(self._labels[label], moment, Kind(*kind))
+        self._store.add_row(Place(graph, iteration), subject, Row(*row), digests)
+
+    def _rows(self, job: int, graph: int, iteration: int, start: int, count: int) -> None:
+        arrays = self._memory.rows(start, count)
+        place = Place(graph, iteration)
+        self._store.add_rows(Batch(place, *arrays, self._labels, self._row_kinds))

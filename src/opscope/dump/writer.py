@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from opscope.dump.subject import Place, Sighting, Subject
+from opscope.dump.batch import Batch
+from opscope.dump.subject import Sighting
 from opscope.events import Source
-from opscope.stats.row import Row
 
 
 class Outcome(NamedTuple):
@@ -40,7 +40,7 @@ class Writer(Protocol):
         `changing` says that its operator has changed it in place.
         """
 
-    def rows(self, rows: Sequence[tuple[Place, Subject, Row]]) -> None:
+    def rows(self, batch: Batch) -> None:
         """Write rows that are ready."""
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:

@@ -64,6 +64,7 @@ _ALL = (
     Variable("OPSCOPE_DUMP_CONFIG", "now", "the dump config; wins over MINDSPORE_DUMP_CONFIG"),
     Variable("OPSCOPE_DISABLE", "now", "1 switches opscope off entirely", switch),
     Variable("OPSCOPE_RUN_DIR", "now", "the run directory"),
+    Variable("OPSCOPE_NATIVE", "now", "0 does without native code", switch),
     Variable("OPSCOPE_RUN_ID", "now", "the run that spawned processes join; not set by hand"),
     Variable("OPSCOPE_SETTINGS", "now", "settings handed to spawned processes; not set by hand"),
     Variable("OPSCOPE_TOKEN", "later", "the secret that guards the page and the control of a run"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.messages import say_once
@@ -80,11 +80,10 @@ class Engine:
         if self.on_device is not None:
             self.on_device(index, device)
 
-    def before_write(self, tensors: Iterable[Any]) -> None:
-        """Something is about to write to these tensors in place."""
+    def before_write(self, tensor: Any) -> None:
+        """Something is about to write to this tensor in place."""
         if self._cuda is not None:
-            for tensor in tensors:
-                self._cuda.before_write(tensor)
+            self._cuda.before_write(tensor)
 
     def flush(self) -> Ticket | None:
         """A ticket for the rows that are not filled in yet."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 _AS_IS = ("float64", "float32", "float16", "complex128", "complex64", "bool")
@@ -83,7 +85,22 @@ def _elements(tensor: Any) -> NDArray[Any]:
         tensor = tensor.detach().to(dtype)
     elif how == _REINTERPRET:
         tensor = tensor.detach().view(dtype)
-    array: NDArray[Any] = tensor.numpy(force=True)
+    if not tensor.is_cpu or tensor.is_conj() or tensor.is_neg():
+        array: NDArray[Any] = tensor.numpy(force=True)
+        return array
+    return _in_place(tensor)
+
+
+def _in_place(tensor: Any) -> NDArray[Any]:
+    """The elements where they are; `Tensor.numpy` would keep the program from resizing them."""
+    dtype, size = np.dtype(dtype_name(tensor)), tensor.element_size()
+    last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    if not tensor.numel():
+        return np.empty(shape_of(tensor), dtype)
+    memory: Any = (ctypes.c_ubyte * ((last + 1) * size)).from_address(tensor.data_ptr())
+    memory.owner = tensor  # which thereby lives as long as the array
+    strides = tuple(step * size for step in tensor.stride())
+    array: NDArray[Any] = np.ndarray(shape_of(tensor), dtype, memory, 0, strides)
     return array
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ from opscope.stats.torch_values import dtype_name, shape_of, to_numpy
 
 TIME_US = 1_700_000_000_000_000
 _STACK = Stack(0, ())
+_NODE_IDS = itertools.count()
+_ANYWHERE = Outside("outside", "")
 
 
 def make_settings(path: Path, enable: bool = True, **common: Any) -> DumpSettings:
@@ -56,7 +59,8 @@ def make_node(
 ) -> Node:
     """A call site."""
     scope = name.rpartition("/")[0]
-    node = Node(0, graph, name, op_type, f"aten.{op_type}", scope, module_class, phase, _STACK)
+    op, number = f"aten.{op_type}", next(_NODE_IDS)
+    node = Node(number, graph, name, op_type, op, scope, module_class, phase, _STACK)
     node.outputs.extend(Output(node, slot) for slot in range(outputs))
     return node
 
@@ -71,6 +75,9 @@ class MadeDump:
         self.executed: dict[int, list[Node]] = {}
         self._rows = MadeRows(self.sink)
         self._index = 0
+        self.at_step_end = False
+        """Whether the rows of a step are delivered together."""
+        self.waiting: list[ValueStats] = []
         self._wants: dict[Node, Want] = {}
 
     def __enter__(self) -> MadeDump:
@@ -98,17 +105,27 @@ class MadeDump:
         self.executed.setdefault(node.graph, []).append(node)
         want = self._want(node)
         sources = [*sources, *[None] * (len(inputs) - len(sources))]
+        node.sources = [source or _ANYWHERE for source in sources]
         ins = [Value(slot, t, sources[slot]) for slot, t in enumerate(inputs) if t is not None]
         outs = [Value(slot, t, None) for slot, t in enumerate(outputs) if t is not None]
         if ins and want & Want.INPUT_VALUES:
             self.sink.inputs(call, ins)
-        if ins and want & Want.INPUT_STATS:
-            self._rows.deliver([_stats(call, IO.INPUT, value) for value in ins])
+        rows = []
+        if ins and want & (Want.INPUT_STATS | Want.OUTSIDE_STATS):
+            rows += [_stats(call, IO.INPUT, value) for value in ins]
         if outs and want & Want.OUTPUT_VALUES:
             self.sink.outputs(call, outs)
         if outs and want & Want.OUTPUT_STATS:
-            self._rows.deliver([_stats(call, IO.OUTPUT, value) for value in outs])
+            rows += [_stats(call, IO.OUTPUT, value) for value in outs]
+        if self.at_step_end:
+            self.waiting += rows
+        elif rows:
+            self.deliver(rows)
         return call
+
+    def deliver(self, rows: Sequence[ValueStats]) -> None:
+        """Hand over rows that are ready."""
+        self._rows.deliver(rows)
 
     def parameter(self, node: Node, name: str, tensor: Any) -> None:
         """A parameter at its first use."""
@@ -118,6 +135,9 @@ class MadeDump:
 
     def end_step(self, complete: bool = True) -> None:
         """End the step and begin the next one."""
+        if self.waiting:
+            self.deliver(self.waiting)
+            self.waiting = []
         if self.sink.wants_step(self.step):
             self.sink.step_end(StepRecord(self.step, self.executed, [], 0.1, complete=complete))
         self.step += 1

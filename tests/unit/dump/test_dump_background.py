@@ -251,7 +251,7 @@ def test_closing_says_how_far_it_is(
         dump.call(make_node(f"D/a-op{number}"), outputs=[torch.ones(1)])
     threading.Timer(1.5, os.kill, (pid, signal.SIGCONT)).start()
     dump.sink.close()
-    assert "writing dump: 0 of 5 files" in capfd.readouterr().err
+    assert "writing dump: 0 of 5 parts" in capfd.readouterr().err
     assert len(dump.files()) == 5
     assert dump.manifest()["complete"]
 
@@ -342,6 +342,18 @@ def test_the_config_in_the_environment_does_not_reach_the_process(
         dump.end_step()
     assert dump.manifest()["complete"]
     assert not (dump.settings.path / ".previous").exists()
+
+
+def test_the_process_does_without_native_code_if_it_shall(
+    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPSCOPE_NATIVE", "0")
+    with new_dump(enable=False, saved_data="statistic") as dump:
+        dump.call(make_node(), [torch.ones(1)])
+        dump.end_step()
+        assert wait_for((dump.directory() / "statistic.csv").exists)
+        assert "stats-" not in Path(f"/proc/{writer_pid(tmp_path)}/maps").read_text()
+    assert [row["Max Value"] for row in dump.table()] == ["1.0"]
 
 
 def test_synchronous_values_are_on_disk_at_once(new_dump: NewDump) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 import random
 import signal
@@ -20,9 +22,10 @@ import torch
 sys.path.insert(0, sys.argv[1])
 from made_dump import MadeDump, make_node, make_settings
 settings = make_settings(Path(sys.argv[2]), enable=sys.argv[3] == "sync", saved_data="full",
-                         statistic_category=["max", "md5"])
+                         statistic_category=sys.argv[4].split())
 nodes = [make_node(f"D/{'a' * 250 * (n == 3)}a-op{n}") for n in range(30)]
 with MadeDump(settings) as dump:
+    dump.at_step_end = True
     while True:
         for number, node in enumerate(nodes):
             dump.call(node, outputs=[torch.full((number * 700,), float(number))])
@@ -30,9 +33,10 @@ with MadeDump(settings) as dump:
 """
 
 
-def kill_while_dumping(path: Path, mode: str, seconds: float) -> None:
+def kill_while_dumping(path: Path, mode: str, categories: str, seconds: float) -> None:
     here = str(Path(__file__).parent)
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, here, str(path), mode])
+    command = [sys.executable, "-c", ENDLESS, here, str(path), mode, categories]
+    process = subprocess.Popen(command)
     try:
         due = time.monotonic() + 60
         while not list(path.glob("rank_0/Net/0/0/*.npy")):
@@ -57,11 +61,23 @@ def check_files(root: Path) -> None:
         assert short <= names
 
 
+def check_table(file: Path, finished: bool) -> None:
+    """Its rows are whole and in their order, and of a finished step they are all there."""
+    data = file.read_bytes()
+    assert data.endswith(b"\r\n")
+    header, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
+    assert all(len(row) == len(header) for row in rows)
+    tasks = [int(row[2]) for row in rows]
+    assert tasks == list(range(len(rows)))
+    assert not finished or len(rows) == 30
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_killed_run_leaves_only_whole_files(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("categories", ["max md5", "max"], ids=["digests", "rows that come ready"])
+def test_a_killed_run_leaves_only_whole_files(tmp_path: Path, mode: str, categories: str) -> None:
     for round_number in range(2):
         path = tmp_path / f"dump{round_number}"
-        kill_while_dumping(path, mode, random.Random(round_number).uniform(0, 0.3))
+        kill_while_dumping(path, mode, categories, random.Random(round_number).uniform(0, 0.3))
         # The next run waits for the last values of this one, then moves it aside.
         settings = make_settings(path)
         with MadeDump(settings, "next") as dump:
@@ -75,5 +91,9 @@ def test_a_killed_run_leaves_only_whole_files(tmp_path: Path, mode: str) -> None
             directory = killed / "Net/0" / str(each["iteration"])
             sizes = [file.stat().st_size for file in directory.glob("*.npy")]
             assert (len(sizes), sum(sizes)) == (each["files"], each["bytes"]) == (30, sum(sizes))
+            assert each["rows"] == 30
+        done = {str(each["iteration"]) for each in finished}
+        for table in killed.rglob("statistic.csv"):
+            check_table(table, table.parent.name in done)
         if mode == "async":
             assert "ended without closing" in manifest["failure"]

@@ -169,8 +169,9 @@ def test_parameters_once_per_step_as_they_are_used(new_dump: NewDump, enable: bo
 
 
 def test_parameter_rows_without_tensors(new_dump: NewDump, enable: bool) -> None:
-    with new_dump(enable, saved_data="statistic") as dump:
-        dump.parameter(make_node(), "bias", torch.tensor([2.0, 5.0]))
+    with new_dump(enable, saved_data="statistic", input_output=2) as dump:
+        source = Outside("parameter", "bias")
+        dump.call(make_node(), [torch.tensor([2.0, 5.0])], sources=[source])
     assert [(row["Op Name"], row["Max Value"]) for row in dump.table()] == [("bias", "5.0")]
     assert not dump.files()
 

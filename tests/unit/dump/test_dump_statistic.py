@@ -196,7 +196,19 @@ def test_a_table_per_iteration_and_graph(new_dump: NewDump, enable: bool) -> Non
         ({"input_output": 2}, Want.OUTPUT_VALUES | Want.PARAMETERS),
         (
             {"saved_data": "statistic"},
-            Want.INPUT_STATS | Want.OUTPUT_STATS | Want.PARAMETERS,
+            Want.INPUT_STATS | Want.OUTPUT_STATS,
+        ),
+        (
+            {"saved_data": "statistic", "input_output": 2},
+            Want.OUTPUT_STATS | Want.OUTSIDE_STATS,
+        ),
+        (
+            {"saved_data": "statistic", "input_output": 2, "support_device": [0]},
+            Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
+        ),
+        (
+            {"saved_data": "full", "input_output": 2},
+            Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
         ),
         ({"saved_data": "statistic", "input_output": 1}, Want.INPUT_STATS),
         (

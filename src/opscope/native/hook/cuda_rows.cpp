@@ -12,9 +12,11 @@ namespace {
 // The cursor of a DeviceRows.
 enum { kHead, kHeadEnd, kPart, kPartEnd, kSlot, kStream };
 constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264;
+// Larger tensors are best read at once, while they are in the device's cache.
 constexpr int64_t kSmallBytes = int64_t{1} << 20, kHeldBytes = int64_t{64} << 20;
 constexpr int64_t kTinyBytes = int64_t{4} * 256 * 4 * 16;
 constexpr int64_t kMost = 256, kEntry = 5 * 8;
+constexpr size_t kClasses = 2;
 
 using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        void*, void**, void**);
@@ -58,7 +60,7 @@ CudaLane::CudaLane(PyObject* device, int index, std::vector<Form> forms)
   int highest = 0;
   for (const Form& form : forms_) highest = std::max(highest, form.number);
   kernels_.resize(2 * (static_cast<size_t>(highest) + 1));
-  batches_.resize(4 * (static_cast<size_t>(highest) + 1));
+  batches_.resize(kClasses * 2 * (static_cast<size_t>(highest) + 1));
 }
 
 // Finds the current stream; false if it is not the only one, or is being captured into a graph.
@@ -151,8 +153,10 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record) {
     launch(found, programs, 1, values);
     return true;
   }
+  // Sizes are not mixed: the largest tensor of a batch says how many programs each of them gets.
+  const size_t size_class = bytes <= kTinyBytes ? 0 : 1;
   const size_t number =
-      4 * static_cast<size_t>(form.number) + (aligned ? 2 : 0) + (bytes <= kTinyBytes ? 1 : 0);
+      kClasses * (2 * static_cast<size_t>(form.number) + (aligned ? 1 : 0)) + size_class;
   const void* storage = tensor.storage().unsafeGetStorageImpl();
   if (auto other = waiting_.find(storage); other != waiting_.end() && other->second != number) {
     launch(other->second);
@@ -180,7 +184,7 @@ void CudaLane::launch(size_t number) {
   if (batch.count == 0) return;
   const Form* form = nullptr;
   for (const Form& each : forms_) {
-    if (each.number == static_cast<int>(number / 4)) form = &each;
+    if (each.number == static_cast<int>(number / kClasses / 2)) form = &each;
   }
   auto* entries = reinterpret_cast<int64_t*>(batch.table);
   for (size_t i = 0; i < batch.held.size(); ++i) {
@@ -193,7 +197,8 @@ void CudaLane::launch(size_t number) {
   for (const c10::Storage& storage : batch.held) waiting_.erase(storage.unsafeGetStorageImpl());
   batch.held.clear();  // the stream frees and reuses the memory only after it was read
   batch.table = batch.count = batch.elements = batch.bytes = 0;
-  launch(kernel(static_cast<int>(number / 4), (number & 2) != 0), programs, count, values);
+  const size_t variant = number / kClasses;
+  launch(kernel(static_cast<int>(variant / 2), variant % 2 != 0), programs, count, values);
 }
 
 void CudaLane::end_step() {

@@ -19,6 +19,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
 
 #include <ctime>
 #include <cstring>
@@ -46,7 +47,7 @@ enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues =
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
 constexpr int64_t kKeptNumbers = int64_t{1} << 16;
 constexpr uint64_t kAccumulate = ~uint64_t{0};
-constexpr size_t kCodesRemembered = size_t{1} << 17;
+constexpr size_t kCodesRemembered = size_t{1} << 17, kSitesRemembered = size_t{1} << 18;
 
 // ---------------------------------------------------------------------------------- what is known
 
@@ -91,9 +92,15 @@ struct SiteHash {
   }
 };
 
+struct FoundSite {
+  PyObject* site;  // kept alive by `sites`
+  Ref subject;     // its address is part of the key
+};
+
 struct Hook {
-  Ref mode, local, sites, late, by_id, unknown, engine_code, user_file, outside, plan_for,
-      add_outputs, begin_call, end_call, before_write, report;
+  std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> as_mode;
+  Ref mode, local, sites, late, by_id, engine_code, user_file, outside, plan_for,
+      add_outputs, begin_call, end_call, before_write, become_mode, report;
   Ref known_object, order, changed;
   KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, pending_view, previous, last_number,
@@ -109,7 +116,7 @@ struct Hook {
   bool recording = false, many = false;
   long revision = -1, step = -1;
   std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<Operator>> operators;
-  std::unordered_map<SiteKey, PyObject*, SiteHash> found_sites;  // kept alive by `sites`
+  std::unordered_map<SiteKey, FoundSite, SiteHash> found_sites;
   std::unordered_map<PyObject*, bool> user_codes;
   RowBook rows;
   int64_t native_calls = 0, python_calls = 0;
@@ -128,6 +135,14 @@ using DispatchFunction = void (*)(const void*, const c10::OperatorHandle&, Argum
 using DetachFunction = c10::intrusive_ptr<c10::TensorImpl> (*)(const void*, const c10::TensorImpl*);
 DispatchFunction python_dispatch = nullptr;
 DetachFunction python_detach = nullptr;
+
+// Our place among the dispatch keys: directly above the operators themselves, below autograd and
+// below Python's modes. torch has the key for a purpose that it does not serve yet.
+constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
+constexpr bool kBelowModes = static_cast<uint8_t>(kKey) < static_cast<uint8_t>(c10::DispatchKey::Python);
+const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
+const c10::DispatchKeySet kAbove =
+    c10::DispatchKeySet(c10::DispatchKeySet::FULL) - kBelow - c10::DispatchKeySet(kKey);
 
 // Takes our mode off the stack while the operator itself runs.
 class WithoutMode {
@@ -176,6 +191,7 @@ KnownMap& known() { return *hook->known; }
 PyObject* source_of(const at::Tensor& tensor) {  // borrowed
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (PyObject* source = known().get(impl)) return source;
+  if (PyObject* source = known().put_twin(impl)) return source;
   Quiet quiet;
   Ref object = checked(THPVariable_Wrap(tensor));
   checked(PyObject_CallOneArg(hook->outside.get(), object.get()));
@@ -200,7 +216,7 @@ const char* kind_of(PyObject* source) {
 bool lasts(PyObject* source) {
   if (is_output(source)) return true;
   const char* kind = kind_of(source);
-  return kind[0] == 'p' || kind[0] == 's' || kind[1] == 'u';
+  return kind[0] == 'p' || kind[0] == 's' || (kind[0] == 'b' && kind[1] == 'u');
 }
 
 // ------------------------------------------------------------------------------------------ sites
@@ -261,7 +277,7 @@ PyObject* thread_state() {
 // ------------------------------------------------------------------------------------------ a call
 
 struct Call {
-  const Operator& op;
+  const Operator* op = nullptr;
   std::deque<at::Tensor> held;  // tensors out of lists, and those written to
   c10::SmallVector<const at::Tensor*, 8> tensors;
   c10::SmallVector<PyObject*, 8> sources;
@@ -272,7 +288,6 @@ struct Call {
   int64_t node_id = 0, index = 0, flags = 0;
   at::Tensor base;
 
-  explicit Call(const Operator& op_) : op(op_) {}
   void release() {  // with the interpreter lock held
     node = Ref();
     base_source = Ref();
@@ -283,8 +298,8 @@ struct Call {
 constexpr c10::DispatchKeySet kSubclass({c10::DispatchKey::Python});
 
 // Collects the tensors of a call in the order of its arguments; false if one is a subclass.
-bool collect(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
-  const Operator& op = call.op;
+bool collect(Call& call, const Arguments& stack) {
+  const Operator& op = *call.op;
   const size_t count = op.shapes.size();
   const c10::IValue* arguments = stack.data() + (stack.size() - count);
   for (size_t i = 0; i < count; ++i) {
@@ -295,7 +310,7 @@ bool collect(Call& call, const c10::OperatorHandle& handle, const Arguments& sta
       const at::Tensor& tensor = argument.toTensor();
       if (!tensor.defined()) continue;
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a plain number in Python
-      if (op.mutated[i]) {  // wanted after the call, which takes the arguments off the stack
+      if (op.mutated[i] || op.nested) {  // wanted after the call, which takes the arguments off the stack
         call.held.push_back(tensor);
         call.tensors.push_back(&call.held.back());
       } else {
@@ -362,7 +377,7 @@ bool find_subject(const Call& call, Found& found) {
     return true;
   }
   PyObject* first = subject_of(call.sources[0]);
-  if (!call.op.nested && PyUnicode_GET_LENGTH(first) != 0) {
+  if (!call.op->nested && PyUnicode_GET_LENGTH(first) != 0) {
     found.subject = Ref::share(first);
     return true;
   }
@@ -386,7 +401,7 @@ bool find_site(PyObject* state, const Call& call, Found& found) {
   int phase = static_cast<int>(hook->phase.number(state));
   PyObject* scope = hook->scope.get(state);
   SiteKey& key = found.key;
-  key = SiteKey{&call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
+  key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
   PyFrameObject* frame = PyEval_GetFrame();
   PyObject* code = frame == nullptr ? nullptr : code_of(frame);
   if (frame == nullptr || code == hook->engine_code.get()) {
@@ -432,14 +447,17 @@ bool find_site(PyObject* state, const Call& call, Found& found) {
   const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time
   if (stable) {
     if (auto at = hook->found_sites.find(key); at != hook->found_sites.end()) {
-      found.site = at->second;
+      found.site = at->second.site;
       return true;
     }
   }
-  Ref object = python_key(call.op, key, scope, found.subject.get());
+  Ref object = python_key(*call.op, key, scope, found.subject.get());
   found.site = PyDict_GetItemWithError(hook->sites.get(), object.get());
   if (found.site == nullptr) return false;
-  if (stable) hook->found_sites.emplace(key, found.site);
+  if (stable) {
+    if (hook->found_sites.size() >= kSitesRemembered) hook->found_sites.clear();
+    hook->found_sites.emplace(key, FoundSite{found.site, Ref::share(found.subject.get())});
+  }
   return true;
 }
 
@@ -507,14 +525,9 @@ void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
                        c10::GradMode::is_enabled() && call.tensors[0]->is_view();
   hook->pending_view.set(state, pending ? Py_True : Py_False);
   hook->previous.set(state, node);
-  bool unknown = false;
-  for (PyObject* source : call.sources) unknown = unknown || source == hook->unknown.get();
-  if (unknown) {  // it may share memory with anything
-    ++hook->rows.epoch;
-    checked(PyObject_CallNoArgs(hook->rows.forget_rows.get()));
-  }
   bool python_waits = false;
   for (const at::Tensor* tensor : call.written) {
+    hook->rows.note_write(*tensor);
     if (!tensor->is_cuda()) continue;
     CudaLane* lane = hook->rows.lane_of(*tensor);
     if (lane != nullptr) lane->before_write(*tensor);
@@ -582,7 +595,7 @@ void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& 
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
     const Seen* known = nullptr;
-    if (call.op.same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
+    if (call.op->same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
         call.base.scalar_type() == tensor->scalar_type()) {
       known = seen_of(call.base_source.get(), call.base);
     }
@@ -611,7 +624,7 @@ void end_in_python(Call& call, PyObject* node,
     if (PyList_Append(sources.get(), call.base_source.get()) < 0) throw PythonError();
   }
   checked(PyObject_CallFunctionObjArgs(hook->end_call.get(), hook->node_plan.get(node),
-                                       call.delivered.get(), call.op.object.get(), outputs.get(),
+                                       call.delivered.get(), call.op->object.get(), outputs.get(),
                                        inputs.get(), sources.get(), nullptr));
 }
 
@@ -629,6 +642,7 @@ bool begin(Call& call) {
   if (!find_site(state, call, found)) return false;
   PyObject* node = node_at(found.site);
   if (node == nullptr) return false;
+  if (call.op->kind != kNothing && PyList_GET_SIZE(hook->node_outputs.get(node)) == 0) return false;
   const int64_t flags = flags_of(node);
 
   call.node = Ref::share(node);
@@ -644,7 +658,7 @@ bool begin(Call& call) {
   call.index = PyList_GET_SIZE(hook->order.get());
   if (PyList_Append(hook->order.get(), node) < 0) throw PythonError();
   if (made != 0) number_nodes(state, node, made, now);
-  if (call.op.writes) {
+  if (call.op->writes) {
     note_write(call, state, node, found.key.phase);
   } else if (hook->pending_view.truth(state)) {
     hook->pending_view.set(state, Py_False);
@@ -656,7 +670,7 @@ bool begin(Call& call) {
     note_moment(call);
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
-  if (call.op.view && !call.tensors.empty()) {
+  if (call.op->view && !call.tensors.empty()) {
     call.base = *call.tensors[0];
     call.base_source = Ref::share(call.sources[0]);
   }
@@ -673,7 +687,7 @@ Produced collect_outputs(Call& call, const c10::OperatorHandle& handle, const Ar
   for (size_t i = 0; i < count; ++i) {
     if (results[i].isTensor()) {
       const bool defined = results[i].toTensor().defined();
-      if (defined || call.op.kind == kSeveral) {
+      if (defined || call.op->kind == kSeveral) {
         produced.push_back(defined ? &results[i].toTensor() : nullptr);
       }
     } else if (results[i].isList()) {
@@ -706,14 +720,14 @@ bool was_written(const Call& call, const at::Tensor& tensor) {
 void finish(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
   PyObject* node = call.node.get();
   if (hook->node_raised.truth(node)) hook->node_raised.set(node, Py_False);
-  if (call.op.kind == kNothing && !call.delivered) return;
+  if (call.op->kind == kNothing && !call.delivered) return;
   const Produced produced = collect_outputs(call, handle, stack);
   PyObject* outputs = hook->node_outputs.get(node);
   if (PyList_GET_SIZE(outputs) < static_cast<Py_ssize_t>(produced.size())) {
     Quiet quiet;
     Ref list = list_of(produced);
-    Ref inputs = checked(PyList_New(0));
-    checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op.object.get(), node,
+    Ref inputs = call.op->nested ? list_of(call.tensors) : checked(PyList_New(0));
+    checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op->object.get(), node,
                                          list.get(), inputs.get(), nullptr));
     outputs = hook->node_outputs.get(node);
   }
@@ -722,9 +736,9 @@ void finish(Call& call, const c10::OperatorHandle& handle, const Arguments& stac
     if (tensor == nullptr) continue;
     const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
-    if (call.op.writes && was_written(call, *tensor)) {
+    if (call.op->writes && was_written(call, *tensor)) {
       known().put_write(impl, output);
-    } else if (call.op.view && call.base.defined()) {
+    } else if (call.op->view && call.base.defined()) {
       known().put_view(impl, call.base.unsafeGetTensorImpl(), call.base_source.get(), output);
     } else {
       known().put(impl, output);
@@ -770,36 +784,66 @@ How begin_guarded(Call& call) {
   }
 }
 
-void run_plain(const c10::OperatorHandle& handle, Arguments* stack) {
-  WithoutMode guard;
-  handle.callBoxed(stack);
-}
-
-void dispatch(const void*, const c10::OperatorHandle& handle, Arguments* stack) {
-  if (!mode_is_on_top()) return python_dispatch(interpreter.original, handle, stack);
-  if (!hook->recording) return run_plain(handle, stack);
-  const auto found = hook->operators.find(&handle.schema());
-  if (found == hook->operators.end() || hook->many || found->second->only_python) {
-    ++hook->python_calls;
-    return python_dispatch(interpreter.original, handle, stack);
+// How operators reach us as a mode of Python's.
+struct ByMode {
+  const c10::OperatorHandle& handle;
+  Arguments* stack;
+  void plain() const {
+    WithoutMode guard;
+    handle.callBoxed(stack);
   }
-  if (found->second->ignored) return run_plain(handle, stack);
-  Call call(*found->second);
+  void python() const { python_dispatch(interpreter.original, handle, stack); }
+};
+
+// How operators reach us by a dispatch key of our own, without any of Python's machinery.
+struct ByKey {
+  const c10::OperatorHandle& handle;
+  Arguments* stack;
+  c10::DispatchKeySet keys;
+  void plain() const { handle.redispatchBoxed(keys & kBelow, stack); }
+  void python() const {
+    // As torch does around a mode; with Python itself excluded it would not find the mode.
+    c10::impl::ExcludeDispatchKeyGuard above(
+        kAbove - c10::DispatchKeySet(c10::DispatchKey::Python));
+    TorchDispatchModeTLS::push_non_infra_mode_onto_stack(hook->as_mode);
+    try {
+      python_dispatch(interpreter.original, handle, stack);
+    } catch (...) {
+      TorchDispatchModeTLS::pop_stack();
+      throw;
+    }
+    TorchDispatchModeTLS::pop_stack();
+  }
+};
+
+template <class Road>
+void watch(const Road& road) {
+  const c10::OperatorHandle& handle = road.handle;
+  Arguments* stack = road.stack;
+  Call call;
   How how = How::kPython;
-  if (collect(call, handle, *stack)) {
+  {
     Gil gil;
-    how = begin_guarded(call);
+    const auto found = hook->operators.find(&handle.schema());
+    if (found != hook->operators.end() && !hook->many && !found->second->only_python) {
+      call.op = found->second.get();
+      if (call.op->ignored) {
+        how = How::kPlain;
+      } else if (collect(call, *stack)) {
+        how = begin_guarded(call);
+      }
+    }
   }
   if (how == How::kPython) {
     ++hook->python_calls;
-    return python_dispatch(interpreter.original, handle, stack);
+    return road.python();
   }
-  if (how == How::kPlain) return run_plain(handle, stack);
+  if (how == How::kPlain) return road.plain();
   ++hook->native_calls;
   run(call.jobs, hook->rows.row);
   call.jobs.clear();
   try {
-    run_plain(handle, stack);
+    road.plain();
   } catch (...) {
     Gil gil;
     hook->node_raised.set(call.node.get(), Py_True);
@@ -817,6 +861,50 @@ void dispatch(const void*, const c10::OperatorHandle& handle, Arguments* stack) 
     }
   }
   run(call.jobs, hook->rows.row);
+}
+
+void dispatch(const void*, const c10::OperatorHandle& handle, Arguments* stack) {
+  if (!mode_is_on_top()) return python_dispatch(interpreter.original, handle, stack);
+  const ByMode road{handle, stack};
+  if (!hook->recording) return road.plain();
+  watch(road);
+}
+
+bool has_subclass(const c10::OperatorHandle& handle, const Arguments& stack) {
+  const size_t count = handle.schema().arguments().size();
+  for (size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined() &&
+        stack[i].toTensor().key_set().has_any(kSubclass))
+      return true;
+  }
+  return false;
+}
+
+// Where Python's modes come after us, we let them have their turn and come after them, as a mode.
+void become_mode(const c10::OperatorHandle& handle, Arguments* stack) {
+  {
+    Gil gil;
+    Quiet quiet;
+    Ref done = Ref::take(PyObject_CallNoArgs(hook->become_mode.get()));
+    if (!done) report("becoming a mode failed");
+  }
+  const c10::DispatchKeySet snapshot(c10::DispatchKey::PythonTLSSnapshot);
+  c10::impl::ExcludeDispatchKeyGuard above(
+      kAbove - snapshot - c10::DispatchKeySet(c10::DispatchKey::Python));
+  handle.callBoxed(stack);
+}
+
+void by_key(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Arguments* stack) {
+  const ByKey road{handle, stack, keys};
+  c10::impl::ExcludeDispatchKeyGuard guard(kKey);  // what an operator does inside is its own affair
+  const bool quiet = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python);
+  if (hook == nullptr || !hook->recording || quiet) return road.plain();
+  if constexpr (!kBelowModes) {
+    if (TorchDispatchModeTLS::stack_len() > 0 || has_subclass(handle, *stack)) {
+      return become_mode(handle, stack);
+    }
+  }
+  watch(road);
 }
 
 // Autograd saves a tensor: a view of it, made without an operator.
@@ -869,6 +957,27 @@ PyObject* install(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// Registers our function for our key, once; false if somebody else has the key.
+bool claim_key() {
+  static std::unique_ptr<torch::Library> library;
+  if (library) return true;
+  try {
+    auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    made->fallback(torch::CppFunction::makeFromBoxedFunction<&by_key>());
+    library = std::move(made);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+PyObject* py_claim_key(PyObject*, PyObject*) { return PyBool_FromLong(claim_key()); }
+
+PyObject* py_watch_thread(PyObject*, PyObject* on) {
+  c10::impl::tls_set_dispatch_key_included(kKey, on == Py_True);
+  Py_RETURN_NONE;
+}
+
 PyObject* remove(PyObject*, PyObject*) {
   if (interpreter.installed) {
     getPyInterpreter()->vtable_ = interpreter.original;
@@ -899,6 +1008,9 @@ void configure(PyObject* settings) {
   h.generation = ++generation;
   h.mode = take(settings, "mode");
   h.mode_pointer = h.mode.get();
+  h.as_mode = std::make_shared<c10::impl::PyObject_TorchDispatchMode>(
+      Py_NewRef(h.mode.get()), getPyInterpreter());
+  h.become_mode = take(settings, "become_mode");
   h.local = take(settings, "local");
   h.sites = take(settings, "sites");
   h.late = take(settings, "late");
@@ -906,7 +1018,6 @@ void configure(PyObject* settings) {
   h.known_object = take(settings, "known");
   if (!Py_IS_TYPE(h.known_object.get(), &KnownType)) throw std::runtime_error("not a Known");
   h.known = reinterpret_cast<KnownObject*>(h.known_object.get())->map;
-  h.unknown = take(settings, "unknown");
   h.engine_code = take(settings, "engine_code");
   h.user_file = take(settings, "user_file");
   h.outside = take(settings, "outside");
@@ -951,7 +1062,6 @@ void configure(PyObject* settings) {
   h.rows.kind_number = take(settings, "kind_number");
   h.rows.advance = take(settings, "advance");
   h.rows.submit = take(settings, "submit");
-  h.rows.forget_rows = take(settings, "forget_rows");
   h.rows.row = reinterpret_cast<RowFunction>(PyLong_AsVoidPtr(take(settings, "row").get()));
   Ref names = take(settings, "dtypes");
   PyObject *name = nullptr, *value = nullptr;
@@ -1071,9 +1181,14 @@ PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
   });
 }
 
-PyObject* py_forget_rows(PyObject*, PyObject*) {
+PyObject* py_note_write(PyObject*, PyObject* tensor) {
   return guarded([&] {
-    ++hook->rows.epoch;
+    if (!THPVariable_Check(tensor)) return none();
+    const at::Tensor& written = THPVariable_Unpack(tensor);
+    hook->rows.note_write(written);
+    if (written.is_cuda()) {
+      if (CudaLane* lane = hook->rows.lane_of(written)) lane->before_write(written);
+    }
     return none();
   });
 }
@@ -1127,16 +1242,6 @@ PyObject* py_launch_all(PyObject*, PyObject*) {
   });
 }
 
-PyObject* py_before_write(PyObject*, PyObject* tensor) {
-  return guarded([&] {
-    if (THPVariable_Check(tensor) && THPVariable_Unpack(tensor).is_cuda()) {
-      const at::Tensor& written = THPVariable_Unpack(tensor);
-      if (CudaLane* lane = hook->rows.lane_of(written)) lane->before_write(written);
-    }
-    return none();
-  });
-}
-
 PyObject* py_key(PyObject*, PyObject* tensor) {
   if (!THPVariable_Check(tensor)) return PyLong_FromVoidPtr(tensor);
   return PyLong_FromVoidPtr(THPVariable_Unpack(tensor).unsafeGetTensorImpl());
@@ -1152,13 +1257,14 @@ PyMethodDef methods[] = {
     {"begin", py_begin, METH_VARARGS, "The order and the changed nodes of a step, and its number."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, many threads, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
-    {"forget_rows", py_forget_rows, METH_NOARGS, "Read everything again."},
     {"end_step", py_end_step, METH_NOARGS, "Moments as bytes, and records that copy others."},
     {"add_lane", py_add_lane, METH_VARARGS, "A device whose rows can be enqueued natively."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
-    {"before_write", py_before_write, METH_O, "A tensor is about to be written to."},
+    {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
     {"key", py_key, METH_O, "What a tensor is known by."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
+    {"claim_key", py_claim_key, METH_NOARGS, "Whether operators can reach us by a dispatch key."},
+    {"watch_thread", py_watch_thread, METH_O, "Let this thread's operators reach us by that key."},
     {"install", install, METH_NOARGS, "Take over dispatch to modes."},
     {"remove", remove, METH_NOARGS, "Give dispatch back."},
     {nullptr, nullptr, 0, nullptr}};

@@ -3,29 +3,111 @@
 #include <new>
 
 namespace opscope {
+namespace {
 
-void KnownMap::set(Entry& entry, PyObject* source, Shared* shared) {
-  Entry old = entry;
+c10::ScalarType type_of(const c10::TensorImpl& tensor) {
+  return c10::typeMetaToScalarType(tensor.dtype());
+}
+
+const void* storage_of(const void* tensor) {
+  const auto* impl = static_cast<const c10::TensorImpl*>(tensor);
+  return impl->has_storage() ? impl->storage().unsafeGetStorageImpl() : nullptr;
+}
+
+Stretch stretch_of(const void* tensor) {
+  const auto& impl = *static_cast<const c10::TensorImpl*>(tensor);
+  if (!impl.has_storage()) return {};
+  const auto* data = static_cast<const char*>(impl.storage().data());
+  if (data != nullptr) data += impl.storage_offset() * static_cast<int64_t>(impl.itemsize());
+  return {impl.storage().unsafeGetStorageImpl(), data, impl.numel(), type_of(impl)};
+}
+
+template <class Holder>
+void hold(Holder& holder, PyObject* source, Shared* shared) {
   Py_INCREF(source);
-  entry.source = source;
-  entry.shared = shared;
-  entry.writer = nullptr;
+  holder.source = source;
+  holder.shared = shared;
+  holder.writer = nullptr;
   if (shared != nullptr) {
     ++shared->users;
     Py_XINCREF(shared->writer);
-    entry.writer = shared->writer;
+    holder.writer = shared->writer;
   }
-  release(old);
 }
 
-void KnownMap::release(Entry& entry) {
-  Py_XDECREF(entry.source);
-  Py_XDECREF(entry.writer);
-  if (entry.shared != nullptr && --entry.shared->users == 0) {
-    Py_XDECREF(entry.shared->writer);
-    delete entry.shared;
+template <class Holder>
+void let_go(Holder& holder) {
+  Py_XDECREF(holder.source);
+  Py_XDECREF(holder.writer);
+  if (holder.shared != nullptr && --holder.shared->users == 0) {
+    Py_XDECREF(holder.shared->writer);
+    delete holder.shared;
   }
-  entry = Entry();
+  holder = Holder();
+}
+
+template <class Holder>
+PyObject* source_in(const Holder& holder) {
+  if (holder.shared == nullptr || holder.shared->writer == holder.writer) return holder.source;
+  return holder.shared->writer;
+}
+
+}  // namespace
+
+void KnownMap::set(Entry& entry, PyObject* source, Shared* shared) {
+  Entry old = entry;
+  hold(entry, source, shared);
+  let_go(old);
+}
+
+void KnownMap::set(Memory& memory, PyObject* source, Shared* shared) {
+  Memory old = memory;
+  hold(memory, source, shared);
+  let_go(old);
+}
+
+void KnownMap::release(Entry& entry) { let_go(entry); }
+void KnownMap::release(Memory& memory) { let_go(memory); }
+
+PyObject* KnownMap::get(const void* tensor) const {
+  const Entry* entry = find(tensor);
+  if (entry == nullptr) return nullptr;
+  // Another tensor may have got the address of one that is gone, and then it has other memory.
+  return entry->storage == storage_of(tensor) ? source_in(*entry) : nullptr;
+}
+
+void KnownMap::put_view(const void* view, const void* base, PyObject* base_source,
+                        PyObject* source) {
+  Entry& of_base = place(base);
+  const void* storage = storage_of(base);
+  if (of_base.shared == nullptr || of_base.storage != storage) {
+    set(of_base, base_source, new Shared());
+    of_base.storage = storage;
+    if (Memory* memory = memory_of(of_base)) set(*memory, base_source, of_base.shared);
+  }
+  Shared* shared = of_base.shared;  // `of_base` may move when the table grows
+  set(place(view), source, shared);
+  note_memory(view, Note::kIfNew);
+}
+
+void KnownMap::put_write(const void* tensor, PyObject* output) {
+  Entry& entry = place(tensor);
+  if (entry.shared != nullptr && entry.source != nullptr) {
+    Py_INCREF(output);
+    PyObject* old = entry.shared->writer;
+    entry.shared->writer = output;
+    Py_XDECREF(old);
+    entry.storage = storage_of(tensor);
+    return;
+  }
+  set(entry, output, nullptr);
+  note_memory(tensor, Note::kReplace);
+}
+
+// What is noted of the memory of a tensor, if that was noted of this tensor.
+Memory* KnownMap::memory_of(const Entry& entry) {
+  const auto found = memories_.find(stretch_of(entry.tensor));
+  return found != memories_.end() && found->second.tensor == entry.tensor ? &found->second : nullptr;
 }
 
 Entry& KnownMap::place(const void* tensor) {
@@ -41,6 +123,50 @@ Entry& KnownMap::place(const void* tensor) {
     entries_[at].tensor = tensor;
     return entries_[at];
   }
+}
+
+void KnownMap::note_memory(const void* tensor, Note how) {
+  const Stretch stretch = stretch_of(tensor);
+  Entry& entry = place(tensor);
+  entry.storage = stretch.storage;
+  if (stretch.storage == nullptr) return;
+  uint64_t& turn = turns_[stretch.storage];
+  if (how == Note::kNewStorage) ++turn;
+  Memory& memory = memories_[stretch];
+  if (how == Note::kIfNew && memory.source != nullptr && memory.turn == turn) {
+    if (memory.tensor == tensor) memory.tensor = nullptr;  // that one is gone, and this another
+    return;
+  }
+  memory.tensor = tensor;
+  memory.turn = turn;
+  set(memory, entry.source, entry.shared);
+}
+
+PyObject* KnownMap::put_twin(const c10::TensorImpl* tensor) {
+  const Stretch stretch = stretch_of(tensor);
+  if (stretch.storage == nullptr) return nullptr;
+  const auto found = memories_.find(stretch);
+  if (found == memories_.end()) return nullptr;
+  Memory& memory = found->second;
+  if (memory.source == nullptr || memory.turn != turns_[stretch.storage]) return nullptr;
+  if (memory.shared == nullptr) {
+    PyObject* source = memory.source;
+    const uint64_t turn = memory.turn;
+    const void* first = memory.tensor;
+    set(memory, source, new Shared());
+    memory.tensor = first;
+    memory.turn = turn;
+    const Entry* entry = first == nullptr ? nullptr : find(first);
+    if (entry != nullptr && entry->storage == stretch.storage && entry->shared == nullptr) {
+      Entry& known = place(first);
+      set(known, source, memory.shared);
+    }
+  }
+  PyObject* source = source_in(memory);
+  Entry& entry = place(tensor);
+  set(entry, source, memory.shared);
+  entry.storage = stretch.storage;
+  return source;
 }
 
 void KnownMap::grow() {
@@ -79,6 +205,9 @@ void KnownMap::clear() {
     if (entry.tensor != nullptr) release(entry);
   }
   used_ = 0;
+  for (auto& [stretch, memory] : memories_) release(memory);
+  memories_.clear();
+  turns_.clear();
 }
 
 namespace {

@@ -3,8 +3,11 @@
 
 #include <Python.h>
 
+#include <c10/core/TensorImpl.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 namespace opscope {
@@ -17,9 +20,40 @@ struct Shared {
 
 struct Entry {
   const void* tensor = nullptr;  // null: free
+  const void* storage = nullptr;
   PyObject* source = nullptr;
   Shared* shared = nullptr;      // null: nothing else shares its memory
   PyObject* writer = nullptr;    // `source` holds as long as this is the shared writer
+};
+
+// A stretch of memory: tensors that are the same one are copies of each other, such as those that
+// autograd saves, which are made without an operator.
+struct Stretch {
+  const void* storage = nullptr;
+  const void* data = nullptr;
+  int64_t count = 0;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  bool operator==(const Stretch& other) const {
+    return storage == other.storage && data == other.data && count == other.count &&
+           dtype == other.dtype;
+  }
+};
+
+struct StretchHash {
+  size_t operator()(const Stretch& stretch) const {
+    const auto data = reinterpret_cast<uint64_t>(stretch.data);
+    const auto mixed = (data >> 4) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(stretch.count);
+    return static_cast<size_t>(mixed ^ reinterpret_cast<uint64_t>(stretch.storage) >> 4);
+  }
+};
+
+// What is known of a stretch: of the first tensor that was one, which may be gone.
+struct Memory {
+  const void* tensor = nullptr;
+  uint64_t turn = 0;  // of its storage
+  PyObject* source = nullptr;
+  Shared* shared = nullptr;
+  PyObject* writer = nullptr;
 };
 
 class KnownMap {
@@ -30,33 +64,20 @@ class KnownMap {
   KnownMap& operator=(const KnownMap&) = delete;
 
   // Where the tensor comes from; borrowed, null if it is not known.
-  PyObject* get(const void* tensor) const {
-    const Entry* entry = find(tensor);
-    if (entry == nullptr) return nullptr;
-    if (entry->shared == nullptr || entry->shared->writer == entry->writer) return entry->source;
-    return entry->shared->writer;
+  PyObject* get(const void* tensor) const;
+  // Where a tensor comes from that is not known, but is the same stretch of memory as one that is;
+  // from now on it is known as well. Null if there is none.
+  PyObject* put_twin(const c10::TensorImpl* tensor);
+  void put(const void* tensor, PyObject* source) {
+    set(place(tensor), source, nullptr);
+    note_memory(tensor, Note::kNewStorage);
   }
-  void put(const void* tensor, PyObject* source) { set(place(tensor), source, nullptr); }
   void put_outside(const void* tensor, PyObject* source) {
     set(place(tensor), source, new Shared());
+    note_memory(tensor, Note::kReplace);
   }
-  void put_view(const void* view, const void* base, PyObject* base_source, PyObject* source) {
-    Entry& of_base = place(base);
-    if (of_base.shared == nullptr) set(of_base, base_source, new Shared());
-    Shared* shared = of_base.shared;  // `of_base` may move when the table grows
-    set(place(view), source, shared);
-  }
-  void put_write(const void* tensor, PyObject* output) {
-    Entry& entry = place(tensor);
-    if (entry.shared != nullptr) {
-      Py_INCREF(output);
-      PyObject* old = entry.shared->writer;
-      entry.shared->writer = output;
-      Py_XDECREF(old);
-    } else {
-      set(entry, output, nullptr);
-    }
-  }
+  void put_view(const void* view, const void* base, PyObject* base_source, PyObject* source);
+  void put_write(const void* tensor, PyObject* output);
   void drop(const void* tensor);
   void clear();
 
@@ -73,12 +94,19 @@ class KnownMap {
     }
   }
   Entry& place(const void* tensor);
+  enum class Note { kNewStorage, kReplace, kIfNew };
+  void note_memory(const void* tensor, Note how);
+  Memory* memory_of(const Entry& entry);
   void grow();
   static void set(Entry& entry, PyObject* source, Shared* shared);
+  static void set(Memory& memory, PyObject* source, Shared* shared);
   static void release(Entry& entry);
+  static void release(Memory& memory);
 
   std::vector<Entry> entries_;
   size_t used_ = 0;
+  std::unordered_map<Stretch, Memory, StretchHash> memories_;
+  std::unordered_map<const void*, uint64_t> turns_;  // of addresses of storages: they are reused
 };
 
 // The map as a Python object, with the methods of `opscope.capture.known.Known`.

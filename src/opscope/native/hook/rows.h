@@ -35,6 +35,7 @@ struct Seen {
   int64_t kind = -1;  // the number of this dtype with these sizes
   char* record = nullptr;
   bool filled = false;  // otherwise a device is still at it
+  uint64_t clock = 0;   // when it was read, counted in writes
 };
 
 // A row to be computed when the interpreter lock is released.
@@ -54,7 +55,7 @@ class RowBook {
   RowFunction row = nullptr;
   std::vector<std::string> dtype_names;  // by number; empty where there is no kernel
   int64_t* cursor = nullptr;  // next offset, end offset, address: see stats/memory.py
-  Ref measure_slowly, kind_number, advance, submit, forget_rows;
+  Ref measure_slowly, kind_number, advance, submit;
   std::vector<std::unique_ptr<CudaLane>> lanes;  // by device; null where Python does it all
   std::vector<int64_t> moments;
   std::vector<std::pair<int64_t, int64_t>> copies;
@@ -64,8 +65,13 @@ class RowBook {
   std::vector<Seen>& inputs(int64_t node) { return of(node).second; }
   Seen& outside(PyObject* source) { return outside_[source]; }
 
+  // Something is about to write to this tensor's memory.
+  void note_write(const at::Tensor& tensor) {
+    if (tensor.has_storage()) written_[tensor.storage().data()] = ++clock_;
+  }
+
   bool is_row_of(const Seen& seen, const at::Tensor& tensor) const {
-    return seen.epoch == epoch && seen.data == tensor.unsafeGetTensorImpl()->data() &&
+    return seen.epoch == epoch && !was_written(tensor, seen.clock) && seen.data == tensor.unsafeGetTensorImpl()->data() &&
            seen.dtype == tensor.scalar_type() && tensor.sizes() == seen.sizes &&
            tensor.strides() == seen.strides;
   }
@@ -83,6 +89,7 @@ class RowBook {
   void end_step() {
     ++epoch;
     outside_.clear();
+    written_.clear();
     moments.clear();
     copies.clear();
   }
@@ -93,11 +100,17 @@ class RowBook {
     if (static_cast<size_t>(node) >= nodes_.size()) nodes_.resize(node + 1);
     return nodes_[node];
   }
+  bool was_written(const at::Tensor& tensor, uint64_t since) const {
+    const auto found = written_.find(tensor.storage().data());
+    return found != written_.end() && found->second > since;
+  }
   int64_t kind_of(const at::Tensor& tensor, const Seen& mine);
   char* take();
 
   std::deque<Pair> nodes_;
   std::unordered_map<PyObject*, Seen> outside_;
+  std::unordered_map<const void*, uint64_t> written_;  // by where the storage begins
+  uint64_t clock_ = 0;
   std::unordered_map<std::string, int64_t> kinds_;
 };
 
