@@ -24,6 +24,7 @@ Span = tuple[NDArray[np.void], RowMemory]
 
 Copy = tuple[int, int]
 """Addresses of a record and of one that gets the same numbers."""
+_KINDS_AT_HAND = 4096
 OnKind = Callable[[int, str, tuple[int, ...]], None]
 
 
@@ -215,7 +216,7 @@ class Meter:
     def _new_kind(self, tensor: Any) -> int:
         kind = dtype_name(tensor), shape_of(tensor)
         number = self.kind_number(*kind)
-        if len(self._kind_of) > len(self.kinds.number_of):
+        if len(self._kind_of) >= _KINDS_AT_HAND:
             self._kind_of.clear()
         self._kind_of[tensor.dtype, tensor.shape] = number
         return number

@@ -94,7 +94,7 @@ class Pipeline:
         self._renew_plans()
         for node in self._nodes:
             self._each(self._sinks, "node", node)
-        for number, kind in self.meter.kinds.by_number.items():
+        for number, kind in enumerate(self.meter.kinds.by_number):
             self._each(self._sinks, "kind", number, *kind)
         self._each(self._active, "step_begin", self._step)
         self._deliver_early()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 import numpy as np
@@ -22,13 +22,13 @@ class Kinds:
 
     def __init__(self) -> None:
         self.number_of: dict[Kind, int] = {}
-        self.by_number: dict[int, Kind] = {}
+        self.by_number: list[Kind] = []
 
     def add(self, kind: Kind) -> int:
         """A new number."""
         number = len(self.by_number)
         self.number_of[kind] = number
-        self.by_number[number] = kind
+        self.by_number.append(kind)
         return number
 
 
@@ -44,7 +44,7 @@ class Rows(Sequence[ValueStats]):
         records: NDArray[np.void],
         memory: RowMemory | None,
         nodes: Sequence[Node],
-        kinds: Mapping[int, Kind],
+        kinds: Sequence[Kind],
         moments: array[int],
     ) -> None:
         self.records = records

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.dump.subject import Label, Place
+from opscope.rows import Kind
 from opscope.stats.record import ROW_BYTES
 
 Records = NDArray[np.void]
@@ -30,7 +31,7 @@ class Batch(NamedTuple):
     moments: Integers
     """The stream and the time in µs of each row."""
     labels: Mapping[int, Label]
-    kinds: Mapping[int, tuple[str, tuple[int, ...]]]
+    kinds: Mapping[int, Kind] | Sequence[Kind]
     """Data types with shapes, by the number that a record has for its shape."""
 
     def parts(self, rows: int) -> Iterator[Batch]:

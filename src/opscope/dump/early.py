@@ -43,7 +43,7 @@ class EarlyRecorder:
 
     def rows(self, batch: Batch) -> None:
         """Rows that are ready; their memory is the batch's own."""
-        self._keep("rows", batch._replace(kinds=dict(batch.kinds)))
+        self._keep("rows", batch)
 
     def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
         """A step has ended."""

@@ -25,8 +25,6 @@ from opscope.dump.store import Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
 from opscope.stats.row import Row
 
-_KINDS_REMEMBERED = 1 << 17
-"""Of those that rows have: twice as many as the training process remembers."""
 _ABANDONED = "the training process ended without closing the dump"
 
 
@@ -152,7 +150,6 @@ class Worker:
 
     def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         self._row_kinds[number] = dtype, shape
-        self._row_kinds.pop(number - _KINDS_REMEMBERED, None)
 
     def _finish(self, iteration: int, complete: bool, graphs: list[int]) -> None:
         self.settle()

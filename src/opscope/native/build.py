@@ -64,7 +64,7 @@ class Built(NamedTuple):
 
 def switched_off() -> bool:
     """Whether the environment says to do without native code (`OPSCOPE_NATIVE=0`)."""
-    return os.environ.get("OPSCOPE_NATIVE", "1") == "0"
+    return os.environ.get("OPSCOPE_NATIVE", "1").strip().lower() in ("0", "false")
 
 
 def can_build() -> bool:

@@ -9,7 +9,7 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kOneThread = int64_t{1} << 18;
-constexpr size_t kKindsRemembered = size_t{1} << 16;
+constexpr size_t kKindsRemembered = 4096;
 
 // What the kernels can read as it lies in memory; everything else goes to Python, which says what
 // has no numbers.
