@@ -121,6 +121,8 @@ def test_rows_are_those_of_the_values(streams: bool) -> None:
             _train_with_writes()
         torch.cuda.synchronize()
 
+    for _ in range(3):  # Python moves the place of a call once it knows the function well
+        run()
     with recording(Recorder(Want.OUTPUT_VALUES | Want.INPUT_VALUES)) as values:
         run()
     with recording(Recorder(Want.OUTPUT_STATS | Want.INPUT_STATS)) as rows:
@@ -131,11 +133,12 @@ def test_rows_are_those_of_the_values(streams: bool) -> None:
     for call in values.calls:
         for io, tensors in (("input", call.inputs), ("output", call.outputs)):
             for slot, tensor in tensors.items():
-                expected[call.step, call.node.name, io, slot] = tensor
+                expected[call.step, (call.node.graph, call.node.name), io, slot] = tensor
     checked = 0
     for value in rows.rows:
-        where = value.call.step, value.call.node.name, str(value.io), value.slot
-        if "uniform_" in where[1] and where[2] == "input":
+        node = value.call.node
+        where = value.call.step, (node.graph, node.name), str(value.io), value.slot
+        if "uniform_" in node.name and where[2] == "input":
             continue  # memory that nothing was written to
         if where not in expected:  # autograd copies a gradient or not, as others hold it
             assert value.call.node.phase == "backward", where

@@ -269,7 +269,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     and tensors[0]._is_view()
                 )
                 state.previous = node
-                self.pipeline.meter.before_write(operator.written(args, kwargs))
             elif state.pending_view:
                 state.pending_view = False
             if sources != node.sources:
@@ -287,6 +286,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 flags = 0
             elif flags:
                 self._measure_inputs(flags, node, index, tensors, sources)
+            if operator.writes:
+                self.pipeline.meter.before_write(operator.written(args, kwargs))
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)

@@ -373,7 +373,7 @@ class TorchCapture:
                 number = _number(loss)
                 return lambda: number
             buffer = bytearray(ROW_BYTES)
-            if self._pipeline.meter.engine.fill(loss.detach(), address_of(buffer)):
+            if self._pipeline.meter.engine.fill(loss, address_of(buffer)):
                 buffer[0] = VALID
             return lambda: _only_element(buffer)
 

@@ -525,6 +525,10 @@ void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
                        c10::GradMode::is_enabled() && call.tensors[0]->is_view();
   hook->pending_view.set(state, pending ? Py_True : Py_False);
   hook->previous.set(state, node);
+}
+
+// The rows of before are void; what waits to be read is read now.
+void announce_write(Call& call) {
   bool python_waits = false;
   for (const at::Tensor* tensor : call.written) {
     hook->rows.note_write(*tensor);
@@ -670,6 +674,7 @@ bool begin(Call& call) {
     note_moment(call);
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
+  if (call.op->writes) announce_write(call);
   if (call.op->view && !call.tensors.empty()) {
     call.base = *call.tensors[0];
     call.base_source = Ref::share(call.sources[0]);
