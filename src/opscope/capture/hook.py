@@ -108,7 +108,7 @@ class Hook:
             }
         )
         self.set_memory(meter.memory)
-        self.by_key = self.key_allowed and bool(module.claim_key())
+        self.by_key = self.key_allowed and _key_is_free() and bool(module.claim_key())
         """Whether threads are watched by a dispatch key instead of a mode."""
         meter.hook = self
         meter.engine.on_device = self._add_device
@@ -168,6 +168,12 @@ class Hook:
         """Calls handled natively, and calls left to Python."""
         native, python = self._module.counts()
         return native, python
+
+
+def _key_is_free() -> bool:
+    """Whether this torch is known to leave to others the dispatch key that the hook uses."""
+    major, minor = (int(part) for part in torch.__version__.split(".")[:2])
+    return (major, minor) < (2, 14)
 
 
 def _report(what: str, error: BaseException | None) -> None:
