@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# What is run once more without native code: capture itself, not the files or the hook.
+WITHOUT_NATIVE := not dump and not fidelity and not native_hook and not statistics_on and not compile
+
 .PHONY: setup demo test test-long lint bench clean
 
 setup: $(READY)
@@ -24,6 +27,7 @@ lint: $(READY)
 
 test: lint
 	$(BIN)/pytest -n 2 -m "not long"
+	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 2 -m "not long" tests/integration -k "$(WITHOUT_NATIVE)"
 
 test-long: $(READY)
 	$(BIN)/pytest -m long
