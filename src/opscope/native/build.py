@@ -75,15 +75,15 @@ def can_build() -> bool:
         return False
 
 
-def stats_library() -> Built:
+def stats_library(only_find: bool = False) -> Built:
     """The statistics library: the one of the package, or one built now or earlier in the cache."""
     packaged = HERE / f"{STATS}.so"
     if packaged.exists():
         return Built(packaged)
-    return build_stats()
+    return build_stats(only_find=only_find)
 
 
-def build_stats(directory: Path | None = None) -> Built:
+def build_stats(directory: Path | None = None, only_find: bool = False) -> Built:
     """Build the statistics library, in the user's cache if not told where."""
     return build(
         STATS,
@@ -91,6 +91,7 @@ def build_stats(directory: Path | None = None) -> Built:
         variants={"stats.cpp": STATS_VARIANTS},
         flags=("-DOPSCOPE_X86",) if _X86 else (),
         directory=directory,
+        only_find=only_find,
     )
 
 

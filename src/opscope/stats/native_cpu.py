@@ -65,6 +65,8 @@ def load() -> ctypes.CDLL | None:
     """The library; None without one, and then the reason is said once."""
     if build.switched_off():
         return None
+    if build.stats_library(only_find=True) == (None, ""):
+        say_once("building the native statistics, once; this takes some seconds")
     path, reason = build.stats_library()
     if path is not None:
         try:

@@ -170,7 +170,9 @@ def test_that_there_is_none_is_said_once(
     without_library: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPSCOPE_NATIVE")
-    monkeypatch.setattr(build, "stats_library", lambda: build.Built(None, "there is no g++"))
+    monkeypatch.setattr(
+        build, "stats_library", lambda only_find=False: build.Built(None, "there is no g++")
+    )
     messages.forget_said()
     assert native_cpu.load() is None
     native_cpu.load.cache_clear()
@@ -186,7 +188,7 @@ def test_a_library_that_does_not_load_is_like_none(
     monkeypatch.delenv("OPSCOPE_NATIVE")
     broken = tmp_path / "stats.so"
     broken.write_bytes(b"not a library")
-    monkeypatch.setattr(build, "stats_library", lambda: build.Built(broken))
+    monkeypatch.setattr(build, "stats_library", lambda only_find=False: build.Built(broken))
     assert native_cpu.load() is None
 
 
