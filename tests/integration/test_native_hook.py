@@ -1091,6 +1091,7 @@ def test_an_interrupt_in_a_callback_reaches_the_script(callback, error, capsys) 
     assert "internal error" not in capsys.readouterr().err
 
 
+@pytest.mark.long  # where the signal comes is a matter of luck
 @pytest.mark.parametrize(
     "wanted", [STATS, VALUES, Want.NOTHING], ids=["stats", "values", "nothing"]
 )
