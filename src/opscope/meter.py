@@ -176,18 +176,19 @@ class Meter:
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place: rows of before are void."""
         for tensor in tensors:
-            self._clock += 1
-            self._written[_memory_of(tensor)] = self._clock
             if self.hook is not None:
                 self.hook.note_write(tensor)
-            if tensor.is_cuda:
-                self.engine.before_write(tensor)
+            self._note_write(tensor)
 
     def before_native_write(self, tensors: Iterable[Any]) -> None:
         """Native code is about to do so, and has seen to its own rows."""
         for tensor in tensors:
-            self._clock += 1
-            self._written[_memory_of(tensor)] = self._clock
+            self._note_write(tensor)
+
+    def _note_write(self, tensor: Any) -> None:
+        self._clock += 1
+        self._written[_memory_of(tensor)] = self._clock
+        if tensor.is_cuda:
             self.engine.before_write(tensor)
 
     def end_step(self) -> tuple[list[Span], array[int], Late | None]:

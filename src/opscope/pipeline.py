@@ -117,6 +117,14 @@ class Pipeline:
         """Whether the sinks have been opened."""
         return self._opened
 
+    @property
+    def takes_rows(self) -> bool:
+        """False if the setup has more rows than are kept until the sinks can be opened."""
+        if self._opened or self.meter.held < _EARLY_LIMIT:
+            return True
+        say_once(f"the setup has more than {_EARLY_LIMIT} rows: the rest of it is not recorded")
+        return False
+
     def wants_step(self, step: int) -> bool:
         """Whether any sink wants anything of this step."""
         return self._accepts_step(step) and any(sink.wants_step(step) for sink in self._sinks)
@@ -163,7 +171,7 @@ class Pipeline:
     def inputs(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
         """Deliver the inputs of a call that is about to run."""
         flags = plan.flags
-        if not self._opened and self._is_full():
+        if not self.takes_rows:
             return
         if flags & (_INPUTS | _OUTPUTS):
             self.meter.moments.extend((call.index, call.stream, call.time_us))
@@ -191,7 +199,7 @@ class Pipeline:
     ) -> None:
         """Deliver the outputs of a call that ran; see `Meter.measure` for `viewed`."""
         flags = plan.flags
-        if not flags & _OUTPUTS or (not self._opened and self._is_full()):
+        if not flags & _OUTPUTS or not self.takes_rows:
             return
         if flags & _OUTPUT_VALUES:
             self._hands_out_values = True
@@ -238,13 +246,6 @@ class Pipeline:
                 records = records[records["valid"] == VALID]
             rows = Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
             self._each(sinks, "stats", rows)
-
-    def _is_full(self) -> bool:
-        """Whether the setup has more rows than are kept until the sinks can be opened."""
-        if self.meter.held < _EARLY_LIMIT:
-            return False
-        say_once(f"the setup has more than {_EARLY_LIMIT} rows: the rest of it is not recorded")
-        return True
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

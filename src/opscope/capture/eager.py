@@ -284,8 +284,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
                 call = self.begin_call(plan, node, index, tensors)
                 flags = 0
-            elif flags:
+            elif flags and self.pipeline.takes_rows:
                 self._measure_inputs(flags, node, index, tensors, sources)
+            else:
+                flags = 0
             if operator.writes:
                 self.pipeline.meter.before_write(operator.written(args, kwargs))
         except Exception as error:  # noqa: BLE001 - watching must never end training
@@ -594,14 +596,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> None:
         """Rows of outputs, where no sink wants the tensors themselves."""
         with self._measuring():
-            viewed = None
-            if (
-                operator.same_elements
-                and produced
-                and tensors
-                and _as_many(produced[0], tensors[0])
-            ):
-                viewed = tensors[0], sources[0]
+            viewed = _viewed(operator, produced, tensors, sources)
             measure, step, node_id = self.pipeline.meter.measure, self.step, node.id
             for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
                 if tensor is not None and not output.uninitialised:
@@ -651,14 +646,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self.late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
         with _quiet(), self._lock:
-            viewed = None
-            if (
-                operator.same_elements
-                and tensors
-                and values
-                and _as_many(values[0].tensor, tensors[0])
-            ):
-                viewed = tensors[0], sources[0]
+            viewed = _viewed(operator, produced, tensors, sources)
             self.pipeline.outputs(plan, call, values, viewed)
 
     def _deliver_late(self, tensors: list[Tensor]) -> None:
@@ -737,9 +725,19 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return self._last_orders
 
 
-def _as_many(view: Tensor | None, base: Tensor) -> bool:
-    """Whether a view of `same_elements` has them all."""
-    return view is not None and bool(view.numel() == base.numel() and view.dtype == base.dtype)
+def _viewed(
+    operator: Operator,
+    produced: list[Tensor | None],
+    tensors: list[Tensor],
+    sources: list[Source],
+) -> tuple[Tensor, Source] | None:
+    """The input whose very elements the output has, and where that came from."""
+    if not (operator.same_elements and produced and tensors):
+        return None
+    view, base = produced[0], tensors[0]
+    if view is None or view.numel() != base.numel() or view.dtype != base.dtype:
+        return None
+    return base, sources[0]
 
 
 def _memory_of(tensor: Tensor) -> int:

@@ -22,7 +22,7 @@ from opscope.events import Node, Output
 from opscope.messages import say_once
 from opscope.meter import Copy
 from opscope.native import build
-from opscope.native.hook_library import find_hook, hook_path
+from opscope.native.hook_library import find_hook
 from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
 from opscope.stats.cuda.forms import forms
@@ -52,7 +52,7 @@ def load() -> ModuleType | None:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     except ImportError as error:
-        say_once(f"the native hook in {hook_path(torch)} does not load ({error}): going without")
+        say_once(f"the native hook in {path} does not load ({error}): going without")
         return None
     return module
 

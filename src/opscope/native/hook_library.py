@@ -49,11 +49,6 @@ def find_hook(torch: Any) -> Path | None:
     return path
 
 
-def hook_path(torch: Any) -> Path | None:
-    """Where the hook is."""
-    return build_hook(torch, only_find=True).path
-
-
 def _build_in_background() -> None:
     say_once("building the native hook in the background, once; the next run will be faster")
     subprocess.Popen(

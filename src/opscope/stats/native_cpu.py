@@ -65,9 +65,11 @@ def load() -> ctypes.CDLL | None:
     """The library; None without one, and then the reason is said once."""
     if build.switched_off():
         return None
-    if build.stats_library(only_find=True) == (None, ""):
-        say_once("building the native statistics, once; this takes some seconds")
-    path, reason = build.stats_library()
+    path, reason = build.stats_library(only_find=True)
+    if path is None:
+        if not reason:
+            say_once("building the native statistics, once; this takes some seconds")
+        path, reason = build.stats_library()
     if path is not None:
         try:
             return _declared(ctypes.CDLL(str(path)))

@@ -1,10 +1,11 @@
 // Capture without Python frames: does for known call sites what EagerMode.__torch_dispatch__ does.
 //
-// torch reaches a dispatch mode through one virtual function of its interpreter object. While the
-// hook is installed that function is ours. If the mode on top is opscope's and the operator, its
-// call site and its inputs are of the common kind, everything is done here, on the same Python
-// objects as in Python; otherwise the call goes on to the mode's Python code, before anything has
-// been changed. So capture/eager.py remains the one description of what capture does.
+// Operators reach us by a dispatch key of our own (`by_key`). Where that cannot be, they do as a mode
+// (`dispatch`): torch calls modes through one virtual function of its interpreter object, which is
+// ours while the hook is installed. If the operator, its call site and its inputs are of the common
+// kind, everything is done here, on the same Python objects as in Python; otherwise the call goes on
+// to the mode's Python code, before anything has been changed. So capture/eager.py remains the one
+// description of what capture does.
 #include <Python.h>
 
 #include <ATen/SequenceNumber.h>
@@ -339,7 +340,6 @@ struct Found {
   SiteKey key;
   Ref subject;
   PyObject* site = nullptr;
-  int settled_phase = 0;
   bool leaves_eval = false;
 };
 
@@ -1118,9 +1118,8 @@ void register_operator(const char* name, const char* overload, PyObject* object)
 
 // Runs a function of the module: C++ exceptions become Python's.
 template <class Function>
-PyObject* guarded(Function function) {
+PyObject* translated(Function function) {
   try {
-    if (hook == nullptr) throw std::runtime_error("the hook is not configured");
     return function();
   } catch (const PythonError&) {
     return nullptr;
@@ -1130,18 +1129,22 @@ PyObject* guarded(Function function) {
   }
 }
 
+// The same, for what needs a hook.
+template <class Function>
+PyObject* guarded(Function function) {
+  return translated([&] {
+    if (hook == nullptr) throw std::runtime_error("the hook is not configured");
+    return function();
+  });
+}
+
 PyObject* none() { Py_RETURN_NONE; }
 
 PyObject* py_configure(PyObject*, PyObject* settings) {
-  try {
+  return translated([&] {
     configure(settings);
     return none();
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
+  });
 }
 
 PyObject* py_register(PyObject*, PyObject* arguments) {
