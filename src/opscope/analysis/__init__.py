@@ -1,0 +1,1 @@
+"""Pure functions over what was recorded: what went wrong first, and why."""

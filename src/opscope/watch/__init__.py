@@ -1,0 +1,1 @@
+"""Watchpoints: rules about values, checked while training runs and on what was recorded."""

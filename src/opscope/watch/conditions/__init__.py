@@ -1,0 +1,1 @@
+"""The conditions: one small pure function each, grouped by what they look at."""

@@ -1,0 +1,117 @@
+"""Which values a watchpoint looks at: by what a tensor is, its node's name, place and type."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+
+from opscope.events import Frame, Node, Output, Outside, Phase, Source
+from opscope.watch.catalogue import ACTIVATION, GRADIENT, TENSOR, WEIGHT
+
+CLASSES = (TENSOR, WEIGHT, ACTIVATION, GRADIENT)
+
+_ACTIVATIONS = frozenset(
+    (
+        *("celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh"),
+        *("leaky_relu", "log_sigmoid", "log_sigmoid_forward", "_log_softmax", "log_softmax"),
+        *("mish", "prelu", "_prelu_kernel", "relu", "relu6", "rrelu", "rrelu_with_noise", "selu"),
+        *("sigmoid", "silu", "_softmax", "softmax", "softplus", "softshrink", "tanh", "threshold"),
+    )
+)
+RELUS = frozenset(("relu", "relu6"))
+SATURATING = frozenset(("tanh", "sigmoid"))
+
+
+def is_activation(node: Node) -> bool:
+    """Whether the outputs of a node are activations: by its operator, never by its name."""
+    return node.phase in (Phase.FORWARD, Phase.EVAL) and base_type(node) in _ACTIVATIONS
+
+
+def is_gradient(node: Node) -> bool:
+    """Whether the outputs of a node are gradients: what the backward pass computes."""
+    return node.phase is Phase.BACKWARD and not node.scope.startswith("Gradients/recompute/")
+
+
+def is_weight(source: Source | None) -> bool:
+    """Whether an input is a parameter, trainable or frozen."""
+    return isinstance(source, Outside) and source.kind == "parameter"
+
+
+def base_type(node: Node) -> str:
+    """The operator without its in-place mark."""
+    return node.op_type.removesuffix("_") if node.op_type != "_" else node.op_type
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All given parts must match; a part that is empty matches everything."""
+
+    cls: str = ""
+    """One of `CLASSES`; by default what the condition is about."""
+    node: str = ""
+    """A glob on the node's name, or the end of one."""
+    regex: str = ""
+    """A regular expression, searched for in the node's name."""
+    op_type: str = ""
+    scope: str = ""
+    line: str = ""
+    """`file.py:12` or `file.py`, of the operator or of a caller of it in the user's code."""
+    parameter: str = ""
+    """A glob on the parameter that a value is, is the gradient of, or is an update of."""
+
+    def matches(self, node: Node, parameter: str = "") -> bool:
+        """Whether a node is selected; `parameter` is the one its value belongs to."""
+        return (
+            (not self.node or _names(self.node, node.name) or self.node == str(node.id))
+            and (not self.regex or re.search(self.regex, node.name) is not None)
+            and (not self.op_type or _is_type(self.op_type, node))
+            and (not self.scope or _in_scope(self.scope, node))
+            and (not self.line or at_line(node, self.line))
+            and (not self.parameter or fnmatchcase(parameter, self.parameter))
+        )
+
+    def given(self) -> dict[str, str]:
+        """The parts that are not empty, by the names they have in a file."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {("class" if k == "cls" else k): v for k, v in found.items() if v}
+
+
+def parameter_of(node: Node, source: Source | None, slot: int, is_input: bool) -> str:
+    """The parameter that a value is, is the gradient of or is an update of, if any."""
+    if is_input:
+        if isinstance(source, Outside):
+            return source.name if source.kind == "parameter" else source.subject
+        return source.parameter if isinstance(source, Output) else ""
+    if slot < len(node.outputs) and node.outputs[slot].parameter:
+        return node.outputs[slot].parameter
+    return node.gradient_of or node.parameter
+
+
+def at_line(node: Node, line: str) -> bool:
+    """Whether a node ran at this line, or was called from it."""
+    file, _, number = line.rpartition(":")
+    if not number.isdigit():
+        file, number = line, ""
+    return any(_is_frame(frame, file, number) for frame in node.stack.frames if frame.user)
+
+
+def _is_frame(frame: Frame, file: str, number: str) -> bool:
+    same_file = frame.file == file or frame.file.endswith("/" + file.removeprefix("./"))
+    return same_file and (not number or frame.line == int(number))
+
+
+def _names(pattern: str, name: str) -> bool:
+    if any(sign in pattern for sign in "*?["):
+        return fnmatchcase(name, pattern)
+    return name == pattern or name.endswith("/" + pattern)
+
+
+def _in_scope(pattern: str, node: Node) -> bool:
+    scope = node.scope.removeprefix("Gradients/")
+    return fnmatchcase(scope, pattern) or fnmatchcase(node.scope, pattern)
+
+
+def _is_type(pattern: str, node: Node) -> bool:
+    names = (node.op_type, base_type(node), node.op)
+    return any(fnmatchcase(name, pattern) for name in names)

@@ -1,0 +1,208 @@
+"""The watchpoints of a run: from a file or a specification, changed, saved."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
+from opscope.settings.checks import did_you_mean, kind
+from opscope.watch.catalogue import BY_NAME
+from opscope.watch.recommended import recommended
+from opscope.watch.watchpoint import Watchpoint, parse, spread_parts
+
+_WORDS = ("none", "recommended")
+_TOP = ("version", "recommended", "watchpoints")
+_VERSION = 1
+
+
+class WatchSet:
+    """Watchpoints by id. `revision` grows with every change."""
+
+    def __init__(self, watchpoints: Iterable[Watchpoint] = ()) -> None:
+        self._by_id: dict[int, Watchpoint] = {}
+        self.revision = 0
+        for watchpoint in watchpoints:
+            self.add(watchpoint)
+
+    def __iter__(self) -> Iterator[Watchpoint]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __getitem__(self, number: int) -> Watchpoint:
+        try:
+            return self._by_id[number]
+        except KeyError:
+            there = ", ".join(map(str, self._by_id)) or "none"
+            raise OpscopeError(f"there is no watchpoint {number}; there are {there}") from None
+
+    @property
+    def enabled(self) -> list[Watchpoint]:
+        """Those that are checked."""
+        return [watchpoint for watchpoint in self if watchpoint.enabled]
+
+    def add(self, watchpoint: Watchpoint) -> Watchpoint:
+        """Add one; without an id, or with one that is taken, it gets the next."""
+        if not watchpoint.id or watchpoint.id in self._by_id:
+            watchpoint = replace(watchpoint, id=max(self._by_id, default=0) + 1)
+        self._by_id[watchpoint.id] = watchpoint
+        self.revision += 1
+        return watchpoint
+
+    def change(self, number: int, **parts: Any) -> Watchpoint:
+        """Change parts of one: `enabled`, `name`, `params`, `select` or `mute`; checked."""
+        data = self[number].to_json() | parts
+        self._by_id[number] = parse(data, number, "watchpoint", str(number))
+        self.revision += 1
+        return self._by_id[number]
+
+    def enable(self, number: int, enabled: bool = True) -> Watchpoint:
+        """Switch one on or off."""
+        return self.change(number, enabled=enabled)
+
+    def mute(self, number: int, *what: str) -> Watchpoint:
+        """Leave nodes (names or globs) or source lines alone."""
+        return self.change(number, mute=[*self[number].mute, *what])
+
+    def remove(self, number: int) -> None:
+        """Take one away."""
+        del self._by_id[self[number].id]
+        self.revision += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {"version": _VERSION, "watchpoints": [w.to_json() for w in self]}
+
+    def save(self, path: Path | str) -> None:
+        """Write a file that `load` reads."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def load(what: str, folder: Path | None = None) -> WatchSet:
+    """The watchpoints that `--watch` means: `none`, `recommended`, a file or a specification.
+
+    >>> [w.text for w in load("TL max_gt=10 scope=*/conv1-*; WO")]
+    ['TL max_gt=10', 'WO']
+    """
+    text = what.strip()
+    path = (folder or Path()) / text
+    if text not in _WORDS and (text.endswith(".json") or _is_file(path)):
+        return _from_file(path)
+    return _from_spec(text)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a path
+        return False
+
+
+def _from_file(path: Path) -> WatchSet:
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise ConfigError([Problem(str(path), "", MISSING, message)]) from None
+    except ValueError as error:
+        raise ConfigError([Problem(str(path), "", MISSING, f"is no JSON: {error}")]) from None
+    return from_json(data, str(path))
+
+
+def from_json(data: Any, file: str) -> WatchSet:
+    """The watchpoints in a file's data, or ConfigError with every problem in it."""
+    if not isinstance(data, dict):
+        message = f"must be an object, {{ ... }}, not {kind(data)}"
+        raise ConfigError([Problem(file, "", MISSING, message)])
+    problems = [
+        Problem(file, key, data[key], f"unknown key{did_you_mean(key, _TOP)}")
+        for key in data
+        if key not in _TOP
+    ]
+    if data.get("version", _VERSION) != _VERSION:
+        problems.append(Problem(file, "version", data["version"], f"must be {_VERSION}"))
+    listed = data.get("watchpoints", [])
+    if not isinstance(listed, list):
+        problems.append(Problem(file, "watchpoints", listed, f"must be a list, not {kind(listed)}"))
+        listed = []
+    found = _parse_all(
+        file, [(f"watchpoints[{i}]", item) for i, item in enumerate(listed)], problems
+    )
+    if problems:
+        raise ConfigError(problems)
+    return WatchSet([*found, *(recommended() if data.get("recommended") else ())])
+
+
+def _from_spec(text: str) -> WatchSet:
+    problems: list[Problem] = []
+    items: list[tuple[str, Any]] = []
+    with_recommended = False
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        if part == "recommended":
+            with_recommended = True
+        elif part != "none":
+            items.append((part, _spec_item(part, problems)))
+    found = _parse_all("--watch", [item for item in items if item[1] is not None], problems)
+    if problems:
+        raise ConfigError(problems)
+    return WatchSet([*found, *(recommended() if with_recommended else ())])
+
+
+def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:
+    try:
+        condition, *words = shlex.split(part)
+    except ValueError as error:
+        problems.append(Problem("--watch", part, MISSING, f"cannot be read: {error}"))
+        return None
+    if not words and condition not in BY_NAME and condition.upper() not in BY_NAME:
+        hint = did_you_mean(condition, [*BY_NAME, *_WORDS])
+        message = f"is neither a file nor a condition{hint}"
+        problems.append(Problem("--watch", condition, MISSING, message))
+        return None
+    parts: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            message = "must be written key=value"
+            problems.append(Problem("--watch", f"{part}: {word}", MISSING, message))
+            return None
+        parts[key] = _number(value)
+    data = spread_parts(condition, parts)
+    for key, value in data.get("select", {}).items():
+        data["select"][key] = str(value) if not isinstance(value, str) else value
+    return data
+
+
+def _number(text: str) -> Any:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+def _parse_all(
+    file: str, items: list[tuple[str, Any]], problems: list[Problem]
+) -> list[Watchpoint]:
+    found: list[Watchpoint] = []
+    taken: dict[int, str] = {}
+    for key, item in items:
+        try:
+            watchpoint = parse(item, 0, file, key)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if watchpoint.id in taken and watchpoint.id:
+            message = f"is the id of {taken[watchpoint.id]} as well"
+            problems.append(Problem(file, f"{key}.id", watchpoint.id, message))
+        taken[watchpoint.id] = key
+        found.append(watchpoint)
+    return found
