@@ -15,16 +15,17 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from opscope.read.reader import Reader
     from opscope.session import Session
 
 from opscope.settings.context import set_context
 
-__all__ = ["__version__", "set_context", "start", "step", "stop"]
+__all__ = ["__version__", "open", "set_context", "set_dump", "start", "step", "stop"]
 
 
 def start(
@@ -38,6 +39,11 @@ def start(
     budget: str | int | None = None,
     keep_runs: int | None = None,
     watch: str | None = None,
+    on_hit: str | None = None,
+    on_hit_kinds: str | None = None,
+    quick: bool = False,
+    strict: bool = False,
+    save_state: str | int | None = None,
     record: bool | None = None,
     page: bool | None = None,
 ) -> Session:
@@ -55,6 +61,11 @@ def start(
         "budget": budget,
         "keep_runs": keep_runs,
         "watch": watch,
+        "on_hit": on_hit,
+        "on_hit_kinds": on_hit_kinds,
+        "quick": quick,
+        "strict": strict,
+        "save_state": "none" if save_state == 0 else save_state,
         "record": record is True,
         "no_record": record is False,
         "no_page": page is False,
@@ -87,6 +98,34 @@ def step() -> None:
     session = current_session()
     if session is not None and session.capture is not None:
         session.capture.mark_step()
+
+
+def set_dump(target: Any, enabled: bool = True) -> None:
+    """Mark a module with all inside it, an optimizer, or an operator for a dump with `dump_mode` 2.
+
+    Forward and backward belong together. It may be called at any time; `enabled=False` takes a
+    mark off, also from a part of what is marked.
+    """
+    from opscope.dump.marks import marks
+    from opscope.session import current_session
+
+    marks.set(target, enabled)
+    session = current_session()
+    if session is not None:
+        session.marks_changed()
+
+
+def open(path: str | os.PathLike[str]) -> Reader:
+    """A run or a dump: its ranks, steps, nodes and values, and checks on them.
+
+    `path` is a directory, or for a run its name, the start of it, or "last".
+
+    >>> run = opscope.open("last")  # doctest: +SKIP
+    >>> run.check("TO; WCL").hits  # doctest: +SKIP
+    """
+    from opscope.read.reader import open_reader
+
+    return open_reader(os.fspath(path))
 
 
 def _is_program() -> bool:

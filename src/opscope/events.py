@@ -6,7 +6,7 @@ Nothing here imports a framework; capture fills these objects in, sinks only rea
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -116,6 +116,8 @@ class Node:
     """The parameter this node accumulates the gradient of or updates, if it is just one."""
     gradient_of: str = ""
     """The parameter whose gradient this node's outputs are."""
+    with_grad: bool = True
+    """Whether gradients were recorded when it was first seen."""
     arguments: dict[str, str] = field(default_factory=dict)
     """Non-tensor arguments by name, as text, as they were in the first call."""
     outputs: list[Output] = field(default_factory=list)
@@ -190,6 +192,19 @@ class StepRecord:
     """Nodes with other sources or more outputs than before, and their sources."""
 
 
+class ParameterFact(NamedTuple):
+    """What training does with a parameter, as an optimizer is about to step."""
+
+    name: str
+    frozen: bool
+    """Whether it needs no gradient, or the person meant so of its module."""
+    has_gradient: bool
+    owned: bool
+    """Whether some optimizer updates it."""
+    stepping: bool
+    """Whether the one that is about to step does."""
+
+
 class Value(NamedTuple):
     """A tensor at the moment it passes by: valid only during the callback."""
 
@@ -223,6 +238,8 @@ class Want(enum.IntFlag):
     an optimizer's state: its row is that of the output that wrote it in the step before."""
     PARAMETERS = 32
     """Parameters and buffers this node reads, each once per step, before it runs."""
+    ARGUMENTS = 64
+    """`Node.arguments` as they are in each call, not only in the first."""
 
 
 class Sink(Protocol):
@@ -230,7 +247,7 @@ class Sink(Protocol):
 
     The order in a step is: step_begin, then inputs and outputs per call, then stats, then step_end.
     Statistics of a GPU come late: stats and step_end of a step may come after the step_begin of
-    the next one or two, unless some sink wants values.
+    the next one, unless some sink wants values.
     A sink never raises because of the outside world (disk, network): it says what happened and
     switches itself off by wanting nothing.
     """
@@ -264,6 +281,14 @@ class Sink(Protocol):
 
     def stats(self, rows: Rows) -> None:
         """The rows of a step, or a part of them; also those that only other sinks want."""
+
+    def before_update(
+        self,
+        rows: Sequence[Rows],
+        losses: Sequence[Loss],
+        facts: Callable[[], Sequence[ParameterFact]],
+    ) -> None:
+        """An optimizer is about to step: all rows of the step so far, none if they are late."""
 
     def step_begin(self, step: int) -> None:
         """A step starts."""
@@ -306,6 +331,14 @@ class BaseSink:
         return None
 
     def stats(self, rows: Rows) -> None:
+        pass
+
+    def before_update(
+        self,
+        rows: Sequence[Rows],
+        losses: Sequence[Loss],
+        facts: Callable[[], Sequence[ParameterFact]],
+    ) -> None:
         pass
 
     def step_begin(self, step: int) -> None:

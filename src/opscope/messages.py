@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 
 _said: set[str] = set()
 _lock = threading.Lock()
@@ -16,6 +17,15 @@ def say(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         # stderr is closed: nobody is listening, and training goes on.
+        return
+
+
+def say_lines(lines: Sequence[str]) -> None:
+    """Print lines as they are, in one piece even if other processes print too."""
+    try:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        sys.stderr.flush()
+    except (OSError, ValueError):
         return
 
 

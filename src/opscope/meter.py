@@ -25,6 +25,9 @@ Span = tuple[NDArray[np.void], RowMemory]
 Copy = tuple[int, int]
 """Addresses of a record and of one that gets the same numbers."""
 _KINDS_AT_HAND = 4096
+_BAD, _BAD_END = 80, 104
+"""Where a record counts NaN, +Inf and -Inf."""
+_NONE_BAD = bytes(_BAD_END - _BAD)
 OnKind = Callable[[int, str, tuple[int, ...]], None]
 
 
@@ -87,6 +90,8 @@ class Meter:
         self._memory: RowMemory = PlainMemory()
         self._start = 0
         self.hook: RowHook | None = None
+        self.found_bad = False
+        """Set by a row with NaN or Inf; whoever looks at it clears it."""
 
     @property
     def memory(self) -> RowMemory:
@@ -170,6 +175,8 @@ class Meter:
             filled = self.engine.fill(tensor, address)
             if filled:
                 buffer[offset] = VALID
+        if filled and buffer[offset + _BAD : offset + _BAD_END] != _NONE_BAD:
+            self.found_bad = True
         if source is not None and _lasts(source):
             self._rows[source] = _Known(_identity(tensor), address, filled, self._clock)
 
@@ -191,22 +198,42 @@ class Meter:
         if tensor.is_cuda:
             self.engine.before_write(tensor)
 
+    def so_far(self) -> list[Span]:
+        """The records of the step under way."""
+        self._close_span()
+        return list(self._spans)
+
+    def settle(self) -> None:
+        """Wait for the rows of the step so far that a device is still computing."""
+        if not self.engine.has_device:
+            return
+        ticket, copies = self._flush()
+        if ticket is not None:
+            ticket.wait()
+            Late(ticket, copies).deliver()
+
     def end_step(self) -> tuple[list[Span], array[int], Late | None]:
         """The records of the step, the moments of its calls, and what they wait for."""
-        if self.hook is not None:
-            self.hook.launch_all()
-        ticket = self.engine.flush()
+        ticket, copies = self._flush()
         self._close_span()
         spans, self._spans = self._spans, []
         moments, self.moments = self.moments, array("q")
-        copies, self._copies = self._copies, []
-        if self.hook is not None:
-            more_moments, more_copies = self.hook.end_step()
-            moments.frombytes(more_moments)
-            copies += more_copies
         self._rows.clear()
         self._written.clear()
         return spans, moments, None if ticket is None else Late(ticket, copies)
+
+    def _flush(self) -> tuple[Ticket | None, list[Copy]]:
+        """Enqueue what devices have not been given yet; nothing waits for the rows of before."""
+        if self.hook is not None:
+            self.hook.launch_all()
+        ticket = self.engine.flush()
+        copies, self._copies = self._copies, []
+        if self.hook is not None:
+            moments, more_copies = self.hook.end_step()
+            self.moments.frombytes(moments)
+            copies += more_copies
+        self._rows = {k: known for k, known in self._rows.items() if known.filled}
+        return ticket, copies
 
     def _known(self, tensor: Any, source: Source | None) -> _Known | None:
         known = self._rows.get(source) if source is not None else None

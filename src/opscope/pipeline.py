@@ -13,14 +13,30 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from opscope.errors import OpscopeError
-from opscope.events import Call, Node, Outside, Sink, Source, StepRecord, Value, Want
+from opscope.events import (
+    Call,
+    Loss,
+    Node,
+    Outside,
+    ParameterFact,
+    Sink,
+    Source,
+    StepRecord,
+    Value,
+    Want,
+)
 from opscope.messages import say, say_once
 from opscope.meter import Late, Meter, Span
 from opscope.rows import Rows
 from opscope.stats.engine import Engine
-from opscope.stats.memory import PlainMemory
+from opscope.stats.memory import PlainMemory, RowMemory
 from opscope.stats.record import INPUT, OUTPUT, VALID
+
+Records = NDArray[np.void]
 
 
 class Plan:
@@ -38,7 +54,7 @@ class Plan:
 
 _EARLY_LIMIT = 100_000
 """How many rows of the setup are kept until the rank is known and the sinks can be opened."""
-_STEPS_UNDER_WAY = 2
+_STEPS_UNDER_WAY = 1
 """How many steps may have ended without their rows being ready."""
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
@@ -82,6 +98,8 @@ class Pipeline:
         self._hands_out_values = False
         self._step = 0
         self.revision = 0
+        self.strict = False
+        """Whether to wait for the rows of devices before an optimizer steps."""
         self.on_revision: Callable[[], None] = lambda: None
         """Called when plans made so far have become void."""
 
@@ -138,6 +156,17 @@ class Pipeline:
         self._step = step
         if self._opened:
             self._each(active, "step_begin", step)
+
+    def reconsider(self, step: int) -> bool:
+        """Ask anew who listens in the step under way and to what; returns whether anybody does."""
+        accepted = self._accepts_step(step)
+        active = tuple(sink for sink in self._sinks if accepted and sink.wants_step(step))
+        new = [sink for sink in active if sink not in self._active or step != self._step]
+        self._active, self._step = active, step
+        self._renew_plans()
+        if self._opened:
+            self._each(new, "step_begin", step)
+        return bool(active)
 
     def forget_plans(self) -> None:
         """Ask the sinks anew what they want."""
@@ -209,27 +238,42 @@ class Pipeline:
             for slot, tensor, _ in values:
                 measure(call.step, node, call.index, OUTPUT, slot, tensor, outputs[slot], viewed)
 
+    def before_update(
+        self,
+        losses: Callable[[], Sequence[Loss]],
+        facts: Callable[[], Sequence[ParameterFact]],
+    ) -> None:
+        """An optimizer is about to step: let sinks look at what has happened so far."""
+        if not self._opened:
+            return
+        if self.strict:
+            self.meter.settle()
+        late = self.meter.engine.has_device and not self.strict
+        rows = [] if late else [self._rows(*span, array("q")) for span in self.meter.so_far()]
+        self._each(self._active, "before_update", rows, [] if late else losses(), facts)
+
     def end_step(self, record: Callable[[], StepRecord]) -> None:
         """A step ended: deliver it when its rows are ready; only then `record` is called."""
         spans, moments, late = self.meter.end_step()
         self._ended.append(_Ended(spans, moments, late, self._active, record))
         self._parameters_seen.clear()
-        wait = self._hands_out_values or len(self._ended) > _STEPS_UNDER_WAY
+        at_once = self._hands_out_values or self.strict
         self._hands_out_values = False
-        self._deliver_ended(wait)
+        self._deliver_ended(0 if at_once else _STEPS_UNDER_WAY)
 
     def close(self) -> None:
         """Deliver what is still under way and close every sink that was opened."""
-        self._deliver_ended(wait=True)
+        self._deliver_ended(0)
         if self._opened:
             self.meter.use(PlainMemory())
             self._each(self._sinks, "close")
 
-    def _deliver_ended(self, wait: bool) -> None:
+    def _deliver_ended(self, under_way: int) -> None:
+        """Deliver the steps whose rows are ready; wait until at most so many are left."""
         while self._ended:
             spans, moments, late, sinks, record = self._ended[0]
             if late is not None:
-                if wait:
+                if len(self._ended) > under_way:
                     late.ticket.wait()
                 elif not late.ticket.ready():
                     return
@@ -242,10 +286,12 @@ class Pipeline:
         self, sinks: Sequence[Sink], spans: Sequence[Span], moments: array[int]
     ) -> None:
         for records, memory in spans:
-            if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
-                records = records[records["valid"] == VALID]
-            rows = Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
-            self._each(sinks, "stats", rows)
+            self._each(sinks, "stats", self._rows(records, memory, moments))
+
+    def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
+        if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
+            records = records[records["valid"] == VALID]
+        return Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

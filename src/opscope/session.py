@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 from opscope.errors import OpscopeError
 from opscope.messages import say, say_once
 from opscope.ranks import RUN_ID_VARIABLE, current_rank, environment_rank, launched, run_id
-from opscope.settings.context import current_context
+from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
     from opscope.capture.torch_capture import TorchCapture
+    from opscope.dump.graph_sink import GraphSink
+    from opscope.dump.sink import DumpSink
     from opscope.events import Sink
+    from opscope.pipeline import Pipeline
     from opscope.stats.engine import Engine
+    from opscope.watch.saving import HitState
+    from opscope.watch.sink import WatchSink
 
 RUNS = "opscope-runs"
 
@@ -39,7 +44,16 @@ class Session:
         self._command = list(command)
         self._capture: TorchCapture | None = None
         self._sinks: list[Sink] = []
+        self._graphs: GraphSink | None = None
+        self.watch: WatchSink | None = None
+        """What checks watchpoints, if any are set."""
+        self._hit_state: HitState | None = None
         self._pid = os.getpid()
+
+    @property
+    def stopped_by_hit(self) -> bool:
+        """Whether a hit has ended training."""
+        return self.watch is not None and self.watch.ended
 
     def start(self) -> Session:
         """Check what can be checked, then begin to capture."""
@@ -62,10 +76,39 @@ class Session:
         from opscope.pipeline import Pipeline
 
         pipeline = Pipeline(self._sinks, self._engine(), self._accepts_step, self.settings.scope)
+        if self._graphs is not None:
+            self._graphs.renew = pipeline.forget_plans
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
+        self._connect(self._capture, pipeline)
         self._capture.start()
+        on_context(self._context_changed)
         follow_children(self)
+
+    def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
+        """Let the watchpoints end training, and see what they need of it."""
+        pipeline.strict = self.settings.strict
+        if self.watch is not None:
+            capture.on_safe_point = self.watch.safe_point
+            self.watch.is_replicated = capture.is_replicated
+            capture.on_bad_output(self.watch.witness.see)
+            if self._hit_state is not None:
+                self._hit_state.snapshot = capture.keep_state()
+                self._hit_state.values = self.watch.witness.values
+
+    def _context_changed(self) -> None:
+        """The script has called `set_context`."""
+        if self.capture is not None:
+            self.capture.name_classes(current_context().reserve_class_name_in_scope)
+            self.capture.reconsider()
+
+    def marks_changed(self) -> None:
+        """The script has called `set_dump`."""
+        dump = self.settings.dump
+        if dump is not None and dump.dump_mode != 2:
+            say_once(f"set_dump has no effect with dump_mode {dump.dump_mode}; it needs 2")
+        if self.capture is not None:
+            self.capture.reconsider()
 
     def _engine(self) -> Engine:
         """Statistics as the dump's settings ask for them, which only GPU tensors can differ in."""
@@ -124,13 +167,14 @@ class Session:
 
     def _make_sinks(self) -> list[Sink]:
         sinks: list[Sink] = []
-        settings = self.settings
+        settings, dump = self.settings, None
         if settings.dump is not None:
             from opscope.dump.ownership import check_path_free
             from opscope.dump.sink import DumpSink
 
             check_path_free(settings.dump, environment_rank(os.environ), self.run_id)
-            sinks.append(DumpSink(settings.dump, self.run_id, settings.include))
+            dump = DumpSink(settings.dump, self.run_id, settings.include)
+            sinks.append(dump)
         if settings.writes_run:
             from opscope.rundir.writer import RunWriter
 
@@ -145,7 +189,52 @@ class Session:
                     world_size=int(os.environ.get("WORLD_SIZE", "1") or 1),
                 )
             )
+        self._graphs = self._graph_sink(dump)
+        sinks.append(self._graphs)
+        if settings.watches and settings.writes_run:
+            sinks.append(self._make_watch())
         return sinks
+
+    def _make_watch(self) -> WatchSink:
+        from opscope.watch.hit_log import HitLog
+        from opscope.watch.reaction import Reaction, kinds_of
+        from opscope.watch.saving import HitState
+        from opscope.watch.sink import WatchSink
+        from opscope.watch.watch_set import load, quick
+
+        settings = self.settings
+        watch = load(settings.watch)
+        if settings.quick:
+            watch = quick(watch)
+        if settings.save_state:
+            self._hit_state = HitState(self.run_directory, settings.save_state)
+        self.watch = WatchSink(
+            watch,
+            Reaction(settings.on_hit, kinds_of(settings.on_hit_kinds)),
+            HitLog(self.run_directory),
+            include=settings.include,
+            state=self._hit_state,
+        )
+        return self.watch
+
+    def _graph_sink(self, dump: DumpSink | None) -> GraphSink:
+        """Writes the graphs of a dump, or without one if the script or the environment asks."""
+        from opscope.dump.graph_sink import GraphSink
+
+        def takes(step: int) -> bool:
+            if dump is not None:
+                return dump.wants_step(step)
+            return self.settings.saves_graphs or current_context().save_graphs > 0
+
+        def root(rank: int) -> Path | None:
+            if dump is not None:
+                return dump.root
+            return (self.run_directory or Path.cwd()) / f"rank_{rank}"
+
+        sink = GraphSink(takes, root, self.settings.include, alone=dump is None)
+        if dump is not None:
+            sink.on_failure = dump.fail
+        return sink
 
     def _choose_run_directory(self) -> Path:
         from opscope.rundir.claim import (
@@ -182,7 +271,9 @@ class Session:
             say(f"next: ls {self.settings.dump.path}/rank_*/{self.settings.dump.net_name}/*")
         if self.run_directory is not None:
             shown = _relative(self.run_directory)
-            say(f"run written to {shown}; next: opscope runs, opscope show {shown} NODE")
+            hits = self.watch is not None and self.watch.log.count
+            next_one = f"opscope hits {shown}" if hits else f"opscope show {shown} NODE"
+            say(f"run written to {shown}; next: opscope runs, {next_one}")
 
 
 def _summary(sink: Sink) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+
+import opscope
+from opscope.messages import forget_said
+from opscope.settings.dump_keys import DOTTED, E2E
 
 Files = dict[tuple[str, str, int], np.ndarray]
 Step = dict[str, Any]
@@ -52,14 +58,28 @@ if __name__ == "__main__":
 """
 
 
-def write_config(folder: Path, name: str = "dump.json", enable: bool = True, **common: Any) -> Path:
-    """A dump config in `folder` that writes to `folder/dump` unless told otherwise."""
-    common = {"path": str(folder / "dump"), "iteration": "all"} | common
+def write_config(folder: Path, name: str = "dump.json", enable: bool = True, **given: Any) -> Path:
+    """A dump config in `folder` that writes to `folder/dump` unless told otherwise.
+
+    Options go to the section they belong to.
+    """
+    e2e = {key: value for key, value in given.items() if DOTTED.get(key, "").startswith(E2E)}
+    common = {"path": str(folder / "dump"), "iteration": "all"}
+    common |= {key: value for key, value in given.items() if key not in e2e}
     common = {key: value for key, value in common.items() if value is not None}
     file = folder / name
-    content = {"common_dump_settings": common, "e2e_dump_settings": {"enable": enable}}
+    content = {"common_dump_settings": common, "e2e_dump_settings": {"enable": enable} | e2e}
     file.write_text(json.dumps(content))
     return file
+
+
+@contextlib.contextmanager
+def dumping(folder: Path, **given: Any) -> Iterator[Path]:
+    """Dump what a block does in this process; gives the directory of rank 0."""
+    forget_said()
+    folder.mkdir(exist_ok=True)
+    with opscope.start(dump=write_config(folder, **given)):
+        yield folder / "dump" / "rank_0"
 
 
 def name_of(file: Path) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from opscope.settings.context import CONTEXT_KEYS, ENV_CONFIG_KEYS
 from opscope.settings.context_keys import WITHOUT_EFFECT
 from opscope.settings.dump import load_dump_settings
-from opscope.settings.dump_keys import DOTTED, KEYS, REFUSALS, STATISTICS
+from opscope.settings.dump_keys import KEYS, STATISTICS
 from opscope.settings.environment import VARIABLES
 from opscope.settings.sections import Key
 
@@ -57,10 +57,7 @@ def test_every_row_has_a_status_and_a_reason() -> None:
 
 
 def test_dump_config() -> None:
-    expected = {key.dotted: key.status for key in KEYS}
-    refused = ((DOTTED[key], value) for key, value, _ in REFUSALS)
-    expected |= {f"{key} = {json.dumps(value)}": "later" for key, value in refused}
-    assert statuses("Dump config") == expected
+    assert statuses("Dump config") == {key.dotted: "now" for key in KEYS}
 
 
 def test_statistics() -> None:
@@ -85,8 +82,7 @@ def test_the_dump_reference_has_every_key_and_its_default(key: Key) -> None:
     special = {"iteration": "required", "support_device": "all", "stat_calc_mode": "none"}
     shown = json.dumps(key.default) if key.name not in special else ""
     assert rows[key.name][2] == special.get(key.name, f"`{shown}`")
-    has_more_to_come = key.status == "later" or key.name in {refused for refused, _, _ in REFUSALS}
-    assert ("later" in rows[key.name][3].lower()) is has_more_to_come
+    assert "later" not in rows[key.name][3].lower()
 
 
 def test_the_dump_reference_has_no_unknown_key() -> None:

@@ -53,6 +53,8 @@ class Bad(NamedTuple):
     def text(self) -> str:
         """Such as "3 NaN, 1 -Inf of 24"."""
         parts = ((self.nan, "NaN"), (self.posinf, "+Inf"), (self.neginf, "-Inf"))
+        if not self.count:
+            return "NaN or Inf"
         return f"{', '.join(f'{n} {what}' for n, what in parts if n)} of {self.count}"
 
 
@@ -93,18 +95,26 @@ _VIEWS = frozenset(
         *("chunk", "split_with_sizes", "diagonal", "narrow", "view_as_real", "_reshape_alias"),
     )
 )
+_ARRIVALS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
+"""How torch says that a tensor was made of Python's or NumPy's numbers."""
 _SUMS = frozenset(("add", "sub", "rsub", "mul", "_to_copy", "baddbmm", "addmm"))
 _HUGE = 1e30
 """Masks are also written with the lowest finite number; two of them added overflow."""
 _HUGE_HALF = 6e4
+_WRITES_BACK = 64
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp")
 FROM_RANKS = Outside("rank", "another rank")
+
+
+BadInputs = Callable[[Node, int], Iterable[int]]
+"""A node and the index of its call → its inputs that were seen to hold NaN or Inf."""
 
 
 class Soundness:
     """Follows one rank's values, step after step."""
 
-    def __init__(self) -> None:
+    def __init__(self, bad_inputs: BadInputs = lambda node, call: ()) -> None:
+        self._bad_inputs = bad_inputs
         self.births: list[Birth] = []
         """Where faults of this step began, in order."""
         self.status: dict[Place, Status] = {}
@@ -114,6 +124,9 @@ class Soundness:
         """Parameters whose gradient has a fault."""
         self.reached_parameter: set[str] = set()
         """Parameters that an update has spoilt."""
+        self._carried: dict[Place, Outside] = {}
+        self._fresh: list[Birth] = []
+        self._inner: list[Birth] = []
         self._pending: list[Birth] = []
         self._late: list[tuple[Place, Birth]] = []
         self._parts: list[Records] = []
@@ -124,13 +137,19 @@ class Soundness:
         """A new step: nothing is known of its values."""
         for of_step in (
             *(self.births, self.status, self.call_of, self.bad, self._pending, self._late),
-            *(self._parts, self.reached_gradient, self.reached_parameter),
+            *(
+                self._parts,
+                self._carried,
+                self._inner,
+                self.reached_gradient,
+                self.reached_parameter,
+            ),
         ):
             of_step.clear()
 
     def follow(self, records: Records, nodes: Callable[[int], Node]) -> list[Birth]:
         """Go on with more rows of the step, in the order they ran; returns the new births."""
-        before = len(self.births)
+        self._fresh = []
         self._parts.append(records)
         if self._first_step is None and len(records):
             self._first_step = int(records["step"][0])
@@ -140,7 +159,9 @@ class Soundness:
             for node, call, inputs, outputs in _calls(records[wrong], nodes):
                 if node.graph != SETUP_GRAPH:
                     self._see(node, call, inputs, outputs)
-        return self.births[before:]
+        if self._inner:
+            self._leave_formulas(records, nodes)
+        return sorted(self._fresh, key=_when)
 
     def release(self, loss_nodes: Iterable[Node | None] = ()) -> list[Birth]:
         """What came from outside counts once it has reached a loss, a gradient or a parameter."""
@@ -150,9 +171,14 @@ class Soundness:
         if not reached or not self._pending:
             return []
         released, self._pending = self._pending, []
-        self.births += released
-        self.births.sort(key=lambda birth: birth.call)
+        for birth in released:
+            self._born(birth)
         return released
+
+    def _born(self, birth: Birth) -> None:
+        self._fresh.append(birth)
+        self.births.append(birth)
+        self.births.sort(key=_when)
 
     def row(self, node: Node, side: int, slot: int) -> np.void | None:
         """The row of a value of this step, if there is one; of an input, that of its source."""
@@ -189,6 +215,40 @@ class Soundness:
             self.status[place], self.call_of[place], self.bad[place] = status, call, bad
             if status is Status.FAULT:
                 self._note_reach(node, slot)
+            if _is_transparent(node):
+                self._carry(node, inputs, place)
+
+    def _leave_formulas(self, records: Records, nodes: Callable[[int], Node]) -> None:
+        """A fault inside the formula of a gradient counts once something else reads it.
+
+        Some formulas divide by 0 and mask the result themselves.
+        """
+        first = min(birth.call for birth in self._inner)
+        later = np.unique(records["node"][records["call"] > first])
+        readers: dict[int | None, set[int | None]] = {}
+        for node in map(nodes, later.tolist()):
+            for source in node.sources:
+                if isinstance(source, Output) and self._is_faulty(source):
+                    readers.setdefault(_formula(source.node), set()).add(_formula(node))
+        for birth in list(self._inner):
+            formula = _formula(birth.node)
+            if readers.get(formula, set()) - {formula}:
+                self._inner.remove(birth)
+                self._born(birth)
+
+    def _is_faulty(self, source: Output) -> bool:
+        return self.status.get((source.node.id, source.slot)) is Status.FAULT
+
+    def _carry(self, node: Node, inputs: dict[int, Bad], place: Place) -> None:
+        """A view of what came from outside is still what came from outside."""
+        source = node.sources[0] if node.sources else None
+        if isinstance(source, Output):
+            source = self._carried.get((source.node.id, source.slot))
+        if source is not None:
+            fresh = base_type(node) in _ARRIVALS or "torch/utils/data" in _files(node)
+            if fresh and source.kind == "outside":
+                source = Outside("batch", source.name)
+            self._carried[place] = source
 
     def _inputs(self, node: Node, call: int, inputs: dict[int, Bad]) -> dict[Status, int]:
         """The kinds of unsound and odd inputs, and the slot of the first of each."""
@@ -205,18 +265,47 @@ class Soundness:
         if isinstance(source, Output):
             if source.uninitialised:
                 return Status.UNWRITTEN
-            return self.status.get((source.node.id, source.slot))
+            place = source.node.id, source.slot
+            status = self.status.get(place) or self._behind(source)
+            carried = self._carried.get(place)
+            if status is Status.FAULT and carried is not None and not _is_transparent(node):
+                self._enters(Birth(node, call, slot, self.bad[place], carried))
+            return status
         if bad is None:
             return None
         if self._is_on_purpose(source, bad):
             return Status.ON_PURPOSE
-        birth = Birth(node, call, slot, bad, source)
+        if not _is_transparent(node):
+            self._enters(Birth(node, call, slot, bad, source))
+        return Status.FAULT
+
+    def _behind(self, output: Output) -> Status | None:
+        """What is the matter with the rest of a tensor of which a part was written last."""
+        for _ in range(_WRITES_BACK):
+            node = output.node
+            view = node.sources[0] if node.op_type.endswith("_") and node.sources else None
+            if not isinstance(view, Output) or not _is_transparent(view.node):
+                return None
+            base = view.node.sources[0] if view.node.sources else None
+            if not isinstance(base, Output):
+                return None
+            status = self.status.get((base.node.id, base.slot))
+            if base.uninitialised:
+                return Status.UNWRITTEN
+            if status is not None:
+                return status
+            output = base
+        return None
+
+    def _enters(self, birth: Birth) -> None:
+        """Something bad came in from outside: a batch counts only if it gets somewhere."""
+        node, slot, source = birth.node, birth.slot, birth.entered
+        assert source is not None
         if source.kind in ("parameter", "buffer", "state"):
             if all(other.entered != source for other in self.births):
-                self.births.append(birth)
+                self._born(birth)
         elif all((b.node.id, b.slot) != (node.id, slot) for b in self._pending):
             self._pending.append(birth)
-        return Status.FAULT
 
     def _is_on_purpose(self, source: Outside, bad: Bad) -> bool:
         """Whether infinities from outside look like a mask or a starting value."""
@@ -247,7 +336,7 @@ class Soundness:
         if Status.UNWRITTEN in kinds and (op in _PIECEWISE or op in _VIEWS):
             return Status.UNWRITTEN
         if node.op.split(".")[0] in COLLECTIVES:
-            self.births.append(Birth(node, call, slot, bad, FROM_RANKS))
+            self._born(Birth(node, call, slot, bad, FROM_RANKS))
             return Status.FAULT
         if not bad.nan:
             if Status.ON_PURPOSE in kinds or Status.UNWRITTEN in kinds:
@@ -258,9 +347,24 @@ class Soundness:
             birth = Birth(node, call, slot, bad)
             self._late.append(((node.id, slot), birth))
             return Status.UNUSED
+        if self._came_unseen(node, call):
+            return Status.FAULT
         of = next((s for s in (Status.ON_PURPOSE, Status.UNWRITTEN) if s in kinds), None)
-        self.births.append(Birth(node, call, slot, bad, of=of))
+        birth = Birth(node, call, slot, bad, of=of)
+        if _is_inside_formula(node):
+            self._inner.append(birth)
+        else:
+            self._born(birth)
         return Status.FAULT
+
+    def _came_unseen(self, node: Node, call: int) -> bool:
+        """Whether an input was bad without its row saying so: something wrote to it unseen."""
+        for slot in self._bad_inputs(node, call):
+            source = node.sources[slot] if slot < len(node.sources) else None
+            if isinstance(source, Outside):
+                self._enters(Birth(node, call, slot, Bad(0, 0, 0, 0, 0), source))
+                return True
+        return False
 
     def _revive_unused(self, node: Node, kinds: dict[Status, int]) -> bool:
         """A further output that was bad and is read now, with a bad result: it began there."""
@@ -269,8 +373,7 @@ class Soundness:
         read = {(s.node.id, s.slot) for s in node.sources if isinstance(s, Output)}
         for place, birth in self._late:
             if place in read and self.status[place] is Status.UNUSED:
-                self.births.append(birth)
-                self.births.sort(key=lambda b: b.call)
+                self._born(birth)
                 self.status[place] = Status.FAULT
         return True
 
@@ -311,6 +414,35 @@ class Soundness:
 def _outputs_are_alike(node: Node) -> bool:
     """Whether no output is more of a result than another: lists of tensors, pieces of one."""
     return node.op_type.startswith(("_foreach", "_fused", "_amp")) or base_type(node) in _VIEWS
+
+
+def _when(birth: Birth) -> int:
+    return birth.call
+
+
+def _is_transparent(node: Node) -> bool:
+    """Whether a node only hands on what it reads."""
+    op = base_type(node)
+    return op in _VIEWS or op in _ARRIVALS
+
+
+def _formula(node: Node) -> int | None:
+    """The operator whose gradient a node is part of computing."""
+    return node.forward.id if node.forward is not None and not node.gradient_of else None
+
+
+def _is_inside_formula(node: Node) -> bool:
+    """Whether autograd itself runs this node, as part of an operator's gradient."""
+    return (
+        node.phase is Phase.BACKWARD
+        and node.forward is not None
+        and not node.gradient_of
+        and node.stack is node.forward.stack
+    )
+
+
+def _files(node: Node) -> str:
+    return " ".join(frame.file for frame in node.stack.frames)
 
 
 def _calls(

@@ -81,9 +81,11 @@ _ORDINARY = (Tensor, torch.nn.Parameter)
 _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
-_OUTSIDE_STATS = int(Want.OUTSIDE_STATS)
+_OUTSIDE_STATS, _ARGUMENTS = int(Want.OUTSIDE_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
 UNKNOWN = Outside("outside", "")
+Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
+"""A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""
 _operators: list[Operator] = []
 """Every operator that was seen in this process."""
 
@@ -124,6 +126,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.step = 0
         self.setup_done = False
         self.on_setup_end: Callable[[], None] = lambda: None
+        self.on_arrival: Callable[[Tensor, Outside], None] | None = None
         self.order: list[Node] = []
         self.changed: list[Node] = []
         self._setup_order: list[Node] = []
@@ -136,6 +139,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.sites: dict[tuple[object, ...], Site] = {}
         self._lock = threading.RLock()
         self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+        self.alarm: Alarm | None = None
+        """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
 
     def __torch_dispatch__(
         self,
@@ -280,6 +285,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             if plan is None or plan.revision != self.pipeline.revision:
                 plan = self.pipeline.plan_for(node)
             flags = plan.flags
+            if flags & _ARGUMENTS:
+                node.arguments = operator.texts(args, kwargs)
             call = None
             if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
                 call = self.begin_call(plan, node, index, tensors)
@@ -311,7 +318,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 known.put_view(key_of(result), key_of(tensors[0]), sources[0], outputs[0])
             elif kind == SEVERAL and len(outputs) == len(result):
                 for output, tensor in zip(outputs, result, strict=True):
-                    known.put(key_of(tensor), output)
+                    if tensor is not None:
+                        known.put(key_of(tensor), output)
             elif kind != NOTHING:
                 self._any_outputs(operator, node, result, args, kwargs, tensors)
             if self.late and operator.completes:
@@ -364,6 +372,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside, such as part of a batch."""
+        if self.on_arrival is not None:
+            self.on_arrival(tensor, outside)
         self.known.put_outside(self.key(tensor), outside)
         if not self.setup_done:
             self._arrivals[id(tensor)] = (tensor, outside)
@@ -491,6 +501,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             forward=forward,
             parameter=parameter,
             gradient_of=gradient_of,
+            with_grad=_grad_enabled(),
             arguments=operator.texts(args, kwargs),
             sources=sources,
         )
@@ -595,12 +606,16 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         sources: list[Source],
     ) -> None:
         """Rows of outputs, where no sink wants the tensors themselves."""
+        meter = self.pipeline.meter
         with self._measuring():
+            meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
-            measure, step, node_id = self.pipeline.meter.measure, self.step, node.id
+            measure, step, node_id = meter.measure, self.step, node.id
             for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
                 if tensor is not None and not output.uninitialised:
                     measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
+            if meter.found_bad and self.alarm is not None:
+                self.alarm(node, index, True, tensors, produced)
 
     def _measuring(self) -> Any:
         """Guards that looking at tensors needs here: our mode is off, others may be on."""
@@ -646,8 +661,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self.late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
         with _quiet(), self._lock:
+            meter = self.pipeline.meter
+            meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
             self.pipeline.outputs(plan, call, values, viewed)
+            if meter.found_bad and self.alarm is not None:
+                self.alarm(call.node, call.index, True, tensors, produced)
 
     def _deliver_late(self, tensors: list[Tensor]) -> None:
         """Outputs of a collective are complete once something else reads them."""

@@ -93,6 +93,7 @@ class Hook:
                 "before_write": meter.before_native_write,
                 "become_mode": become_mode,
                 "report": _report,
+                "alarm": mode.alarm,
                 "reserved": RESERVED,
                 "ThreadState": ThreadState,
                 "Site": Site,

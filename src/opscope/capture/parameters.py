@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from opscope.events import Outside
+from opscope.events import Outside, ParameterFact
 
 _UNNAMED = "unnamed."
 """Parameters that belong to no module, as far as is known."""
@@ -34,6 +34,17 @@ class Names:
         self._roots.append(weakref.ref(module))
         self._scan(module)
 
+    def roots(self) -> Iterator[nn.Module]:
+        """The outermost modules that are alive."""
+        for ref in self._roots:
+            module = ref()
+            if module is not None:
+                yield module
+
+    def buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every buffer that is known and alive, with its name."""
+        return self._alive("buffer")
+
     def _scan(self, module: nn.Module) -> None:
         for name, parameter in module.named_parameters():
             self._add("parameter", name, parameter, module)
@@ -44,10 +55,8 @@ class Names:
         """The name of a parameter that may be newer than the last look at the modules."""
         found = self.by_id.get(self._key(tensor))
         if found is None:
-            for ref in self._roots:
-                module = ref()
-                if module is not None:
-                    self._scan(module)
+            for module in self.roots():
+                self._scan(module)
             found = self.by_id.get(self._key(tensor))
         if found is None:
             found = self._remember(tensor, "parameter", f"{_UNNAMED}{self._unnamed}")
@@ -72,6 +81,25 @@ class Names:
                 known = self._key(parameter) in self.by_id
                 if not known and (of_modules or not isinstance(parameter, nn.Parameter)):
                     self.parameter(parameter)
+
+    def parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Every parameter that is known and alive, with its name."""
+        return self._alive("parameter")
+
+    def _alive(self, kind: str) -> Iterator[tuple[str, torch.Tensor]]:
+        for key, entry in list(self.by_id.items()):
+            if entry.kind == kind and (tensor := self._refs[key]()) is not None:
+                yield entry.name, tensor
+
+    def said_of_modules(self) -> dict[int, bool]:
+        """The `requires_grad` of modules, where it has no effect, for each of their parameters."""
+        found: dict[int, bool] = {}
+        for root in self.roots():
+            for module in root.modules():
+                said = module.__dict__.get("requires_grad")
+                if isinstance(said, bool):
+                    found.update((id(parameter), said) for parameter in module.parameters())
+        return found
 
     def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, state in optimizer.state.items():
@@ -107,3 +135,27 @@ class Names:
             entry = self.by_id.pop(key)
             del self._refs[key]
             self._taken.discard((entry.kind, entry.name))
+
+
+def parameter_facts(
+    names: Names, optimizers: Sequence[torch.optim.Optimizer], stepping: torch.optim.Optimizer
+) -> list[ParameterFact]:
+    """What training does with each parameter, as `stepping` is about to step."""
+    owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
+    own = {id(p) for p in _owned(stepping)}
+    said = names.said_of_modules()
+    return [
+        ParameterFact(
+            name=name,
+            frozen=not said.get(id(parameter), parameter.requires_grad),
+            has_gradient=parameter.is_leaf and parameter.grad is not None,
+            owned=id(parameter) in owned,
+            stepping=id(parameter) in own,
+        )
+        for name, parameter in names.parameters()
+    ]
+
+
+def _owned(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]

@@ -9,12 +9,18 @@ from typing import Any
 from torch import nn
 
 ROOT = "Default"
+_by_path: weakref.WeakValueDictionary[str, Scope] = weakref.WeakValueDictionary()
+
+
+def scope_at(path: str) -> Scope | None:
+    """The scope with this path, of the capture that made one last."""
+    return _by_path.get(path)
 
 
 class Scope:
     """One module position in the tree of calls; children are found by the module's identity."""
 
-    __slots__ = ("children", "module", "module_class", "path", "used_names")
+    __slots__ = ("__weakref__", "children", "module", "module_class", "path", "used_names")
 
     def __init__(self, path: str, module: nn.Module | None, module_class: str) -> None:
         self.path = path
@@ -24,6 +30,7 @@ class Scope:
         self.module_class = module_class
         self.children: dict[int, Scope] = {}
         self.used_names: set[str] = set()
+        _by_path[path] = self
 
     def child(self, module: nn.Module, with_class: bool) -> Scope:
         """The scope of `module` called from here, made at its first call."""

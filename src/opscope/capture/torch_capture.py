@@ -24,9 +24,10 @@ from torch.optim.optimizer import (
 
 from opscope.capture import hook
 from opscope.capture.dispatch_rules import Shortcut
-from opscope.capture.eager import EagerMode, report_failure
+from opscope.capture.eager import Alarm, EagerMode, report_failure
+from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
@@ -37,6 +38,7 @@ from opscope.pipeline import Pipeline
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
 from opscope.stats.torch_values import unsupported_reason
+from opscope.watch.saving import Snapshot
 
 _UNSEEN_MAKERS = (
     (torch, "frombuffer"),
@@ -81,6 +83,9 @@ class TorchCapture:
         self._began = 0.0
         self._running = False
         self._needs_mode = False
+        self._kept: KeptState | None = None
+        self.on_safe_point: Callable[[int, bool], None] = lambda step, before_update: None
+        """Called where training may be ended, with the step and whether its update is to come."""
         self.has_children = False
         """Whether ranks may run in children: then this process leaves the ranks' files to them."""
         self._plain_call = nn.Module.__call__
@@ -122,6 +127,37 @@ class TorchCapture:
             many, revision = self._threads.many, self._pipeline.revision
             self._mode.hook.set_state(self._mode.recording, many, revision)
 
+    def reconsider(self) -> None:
+        """Ask the sinks anew what they want, from the step under way on."""
+        if self._running:
+            self._set_recording(self._pipeline.reconsider(self._mode.step))
+
+    def name_classes(self, wanted: bool) -> None:
+        """Whether scopes that are new from here on have the class of their module in the name."""
+        self._with_class = wanted
+
+    def is_replicated(self) -> bool:
+        """Whether a module runs as a replica of those of other ranks."""
+        return any(
+            isinstance(module, nn.parallel.DistributedDataParallel)
+            for module in self._names.roots()
+        )
+
+    def on_bad_output(self, alarm: Alarm) -> None:
+        """Before the start: have this told of outputs with NaN or Inf, on the CPU."""
+        self._mode.alarm = alarm
+
+    def keep_state(self) -> Callable[[], Snapshot]:
+        """Remember the batch and the random states of each step; returns what takes a snapshot."""
+        kept = self._kept = KeptState(self._names, self._clock.live)
+        self._mode.on_arrival = kept.add_batch
+
+        def snapshot() -> Snapshot:
+            with _plain_torch():
+                return kept.snapshot()
+
+        return snapshot
+
     def mark_step(self) -> None:
         """`opscope.step()`: the script says that a step ends here."""
         if self._running:
@@ -155,6 +191,9 @@ class TorchCapture:
         self._mode.begin_step(step)
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)
+        if wanted and self._kept is not None:
+            with _plain_torch():
+                self._kept.begin_step(step)
         if wanted:
             self._pipeline.begin_step(step)
         self._set_recording(wanted)
@@ -165,7 +204,9 @@ class TorchCapture:
         if self._mode.recording:
             self._mode.end_setup()
             self._deliver_step(skipped, complete=True)
-        self._begin_step(self._mode.step + 1)
+        ended = self._mode.step
+        self._begin_step(ended + 1)
+        self.on_safe_point(ended, False)
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
         step, orders = self._mode.step, self._mode.finish_step()
@@ -326,6 +367,8 @@ class TorchCapture:
         if state.phase != OPTIMIZER:
             state.phase = FORWARD if module.training or _grad_enabled() else EVAL
         for name, tensor in _arguments(args, kwargs):
+            if self._kept is not None:
+                self._kept.add_batch(tensor, Outside("batch", name))
             if self._mode.source_of(tensor) == ("outside", "", ""):
                 self._mode.add_arrival(tensor, Outside("batch", name))
         if type(module).__name__ == "OptimizedModule":
@@ -388,7 +431,20 @@ class TorchCapture:
         if self._mode.recording:
             self._mode.end_setup()
             self._names.add_optimizer(optimizer)
+            self._look_before_update(optimizer)
         return self._wrap_closure(state, args, kwargs)
+
+    def _look_before_update(self, optimizer: Optimizer) -> None:
+        """What went wrong so far must not reach the parameters unseen."""
+
+        def losses() -> list[Loss]:
+            return [Loss(value(), node) for value, node in self._losses]
+
+        with _plain_torch():
+            self._pipeline.before_update(
+                losses, lambda: parameter_facts(self._names, self._clock.live(), optimizer)
+            )
+        self.on_safe_point(self._mode.step, True)
 
     def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
         """A closure computes a loss: what runs inside it is forward."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import OpscopeError
 
-VERBS = ("run", "runs", "show", "query")
+VERBS = ("run", "runs", "hits", "show", "check", "query", "convert")
 
 
 def build_parser() -> argparse.ArgumentParser:

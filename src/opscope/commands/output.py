@@ -6,7 +6,10 @@ import argparse
 import csv
 import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from opscope.rundir.jsonlines import dumps
@@ -68,6 +71,74 @@ def size(count: int) -> str:
     power = min(max(count, 1).bit_length() - 1, 49) // 10
     amount = count / (1 << 10 * power)
     return f"{amount:.0f} {_UNITS[power]}" if amount >= 100 else f"{amount:.3g} {_UNITS[power]}"
+
+
+_HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
+
+
+def hit_row(hit: Mapping[str, Any]) -> list[Any]:
+    """A hit, as it stands in a file, as a line of a table."""
+    side = "input:" if hit.get("io") == "input" else ""
+    value = f"{hit['name']}:{side}{hit.get('slot', 0)}" if hit.get("name") else ""
+    parameter = hit.get("parameter") or ""
+    if parameter and hit.get("name") != parameter:
+        value = f"{parameter} ({value})" if value else parameter
+    return [
+        hit.get("step"),
+        hit.get("rank"),
+        hit.get("label") or hit.get("condition"),
+        value or "-",
+        _near(str(hit.get("where") or "-")),
+        hit.get("message", ""),
+    ]
+
+
+def print_hits(rows: Sequence[Sequence[Any]], first: int) -> None:
+    """Print hits as a table; only the first ones if there are many."""
+    shown = rows[:first] if first else rows
+    print_table(_HIT_COLUMNS, shown)
+    if len(shown) < len(rows):
+        print(f"\n{len(rows) - len(shown):,} later hits are not shown; --first 0 shows all")
+
+
+def _near(place: str) -> str:
+    """A place in the code as seen from here, if it is below."""
+    here = f"{Path.cwd()}/"
+    return place.removeprefix(here)
+
+
+class Bar:
+    """A bar on stderr while something takes long; nothing where nobody looks."""
+
+    def __init__(self, what: str, after: float = 0.5) -> None:
+        self._what = what
+        self._is_on = sys.stderr.isatty()
+        self._next = time.monotonic() + after
+        self._is_shown = False
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def show(self, done: int, total: int) -> None:
+        """So much is done, of so much."""
+        now = time.monotonic()
+        if not self._is_on or now < self._next:
+            return
+        self._next, self._is_shown = now + 0.1, True
+        full = round(30 * done / max(total, 1))
+        bar = "#" * full + "." * (30 - full)
+        sys.stderr.write(f"\r{self._what} [{bar}] {100 * done // max(total, 1)} %")
+        sys.stderr.flush()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:

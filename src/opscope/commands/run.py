@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from opscope.errors import OpscopeError
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import load_run_settings
+from opscope.watch.reaction import EXIT_CODE
 
 _OPTIONS = (
     ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
@@ -27,7 +29,10 @@ _OPTIONS = (
     ("--include", "PHASES", "also dump and watch these phases: setup, eval"),
     ("--budget", "SIZE", "how large a rank of the run may grow (default: 2GiB)"),
     ("--keep-runs", "N", "keep this many runs in ./opscope-runs (default: all)"),
-    ("--watch", "WHAT", "watchpoints: none, recommended, a file or a specification"),
+    ("--watch", "WHAT", "watchpoints: none, recommended (default), a file or a specification"),
+    ("--on-hit", "WHAT", "what a hit does: stop (default; exit code 3) or log"),
+    ("--on-hit-kinds", "KINDS", "hits that --on-hit is about: nonfinite (default), all, TO,WCL,…"),
+    ("--save-state", "SIZE", "how much state a hit may save: 1GiB (default), …, or none"),
 )
 VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)
 
@@ -38,6 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, metavar=metavar, help=text)
     parser.add_argument("--record", action="store_true", help="write the run beside a dump")
     parser.add_argument("--no-record", action="store_true", help="no flight recorder")
+    parser.add_argument("--quick", action="store_true", help="check for NaN and Inf only")
+    parser.add_argument(
+        "--strict", action="store_true", help="on a GPU, wait for the numbers before each update"
+    )
     parser.add_argument("--no-page", action="store_true", help="no page")
 
 
@@ -51,9 +60,15 @@ def run(args: argparse.Namespace) -> int:
         check_script(target[0])
     settings = load_run_settings(vars(args), os.environ, Path.cwd())
     arguments = command[2:] if is_module else command[1:]
-    begin(lambda: Session(settings, target[0], command))
-    if is_module:
-        run_module(target[0], arguments)
-    else:
-        run_script(target[0], arguments)
-    return 0
+    session = begin(lambda: Session(settings, target[0], command))
+    try:
+        if is_module:
+            run_module(target[0], arguments)
+        else:
+            run_script(target[0], arguments)
+    except BaseException as error:
+        if not session.stopped_by_hit:
+            raise
+        if not isinstance(error, SystemExit):  # what the script made of being ended
+            sys.excepthook(type(error), error, error.__traceback__)
+    return EXIT_CODE if session.stopped_by_hit else 0

@@ -2,6 +2,10 @@
 
 NODE is a full name, an end or a part of one that only this node has, or an id; `NODE:1` shows
 output 1 alone and `NODE:input:1` input 1.
+
+`opscope show RUN hits` shows the state of training that was saved with the first hit of NaN or Inf,
+and `opscope show RUN hits/step_3` that of step 3: the batch, random states, parameters, the
+optimizer, and the inputs and outputs of the operator where it began.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from opscope.errors import OpscopeError
 from opscope.events import IO
 from opscope.read.find import find_run
 from opscope.read.nodes import Address, find_node, parse_address
+from opscope.rundir.layout import HIT_STATES
 
 if TYPE_CHECKING:
     from opscope.read.run import Rank
@@ -29,7 +34,7 @@ Data = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `opscope show`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
-    parser.add_argument("node", metavar="NODE[:slot]")
+    parser.add_argument("node", metavar="NODE[:slot]", help='or "hits", or "hits/step_S"')
     parser.add_argument("--rank", type=int, help="default: the first rank")
     parser.add_argument("--step", type=int, help="the numbers of this step only")
     parser.add_argument(
@@ -45,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
     recorded = open_run(find_run(args.run))
     rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
+    if args.node.rstrip("/") == HIT_STATES or args.node.startswith(f"{HIT_STATES}/"):
+        return _show_state(rank, args.node, args.json)
     address = parse_address(args.node)
     node = find_node(rank.nodes.values(), address.node)
     steps = None if args.step is None else {args.step}
@@ -58,6 +65,37 @@ def run(args: argparse.Namespace) -> int:
         print_json(view)
     else:
         _print(view, earlier)
+    return 0
+
+
+def _show_state(rank: Rank, text: str, as_json: bool) -> int:
+    """Print what was saved with a hit."""
+    from opscope.read.hit_state import find_state, state_facts, tensors_in
+
+    state = find_state(rank.path, text)
+    facts = state_facts(state)
+    rows = []
+    for part, tensor in tensors_in(state):
+        numbers = tensor.stats()
+        rows.append(
+            {
+                "part": part,
+                "name": tensor.name,
+                "dtype": tensor.code,
+                "shape": list(tensor.shape),
+                **(numbers._asdict() if numbers else dict.fromkeys(_NUMBERS + _COUNTS)),
+            }
+        )
+    if as_json:
+        print_json({"path": str(state), **facts, "tensors": rows})
+        return 0
+    print(f"{state}  (step {facts.get('step')}, rank {facts.get('rank')})")
+    print(f"  {'began in':<12} {facts.get('node')}\n  {'line':<12} {facts.get('where')}")
+    for left_out in facts.get("left_out", ()):
+        print(f"  {'not saved':<12} {left_out}")
+    print()
+    columns = ("part", "name", "dtype", "shape", *_NUMBERS, *_COUNTS)
+    print_table(columns, [[row[name] for name in columns] for row in rows])
     return 0
 
 

@@ -21,18 +21,18 @@ from opscope.dump.memory import BYTES_PER_ROW, DONE, FAILED
 from opscope.dump.npy import Array
 from opscope.dump.process import WriterProcess
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Label, Sighting
+from opscope.dump.subject import Kind, Label, Place, Sighting
 from opscope.dump.values import Reading, key_of, read
 from opscope.dump.writer import Outcome, WriterError
 from opscope.events import IO, Source
 from opscope.messages import say
 from opscope.stats.native_cpu import row_of_array
-from opscope.stats.torch_values import dtype_name, shape_of
 
 _INPUT = IO.INPUT.value
 _PAUSE_S = 0.0005
 _QUIET_S, _REPORT_EVERY_S = 1.0, 5.0
 _NAMES_PER_RECORD = 500
+_CHARACTERS_PER_RECORD = 100_000
 _ROWS_AT_ONCE = 4096
 
 
@@ -68,13 +68,14 @@ class BackgroundWriter:
             if slot is not None:
                 self._submit(seen, slot, True, measures)
                 return ""
-            reading = read(tensor, measures and bool(self._store.columns.algorithms))
+            store = self._store
+            reading = read(tensor, store.form, measures, bool(store.columns.algorithms))
             if isinstance(reading, str):
                 return reading
             if self.arena.fits(_size(reading)):
-                self._submit(seen, self._hold(key, tensor, reading), False, measures)
+                self._submit(seen, self._hold(key, reading), False, measures)
             else:
-                self._write_here(seen, tensor, reading, measures)
+                self._write_here(seen, reading, measures)
         return ""
 
     def rows(self, batch: Batch) -> None:
@@ -86,6 +87,17 @@ class BackgroundWriter:
                 self._sender.send(("row_kind", number, *batch.kinds[number]))
             for part in batch.parts(self._rows_at_once):
                 self._submit_rows(part)
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        with self._lock:
+            self._sender.send(("line", *place, table, header, line))
+
+    def text(self, place: Place, name: str, text: str) -> None:
+        with self._lock:
+            for first in range(0, len(text), _CHARACTERS_PER_RECORD):
+                part = text[first : first + _CHARACTERS_PER_RECORD]
+                is_last = first + _CHARACTERS_PER_RECORD >= len(text)
+                self._sender.send(("text", *place, name, part, is_last))
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         with self._lock:
@@ -123,8 +135,8 @@ class BackgroundWriter:
             patience = _REPORT_EVERY_S
         return outcome
 
-    def _hold(self, key: Hashable, tensor: Any, reading: Reading) -> Slot:
-        array, raw = reading
+    def _hold(self, key: Hashable, reading: Reading) -> Slot:
+        array, raw, kind = reading
         fortran = array.flags.fnc
         slot = self.arena.allocate(_size(reading))
         self._memory.array(array.dtype.str, array.shape, fortran, slot.start)[...] = array
@@ -133,7 +145,7 @@ class BackgroundWriter:
             raw_bytes = raw.nbytes
             start = slot.start + aligned(array.nbytes)
             self._memory.array("u1", (raw_bytes,), False, start)[...] = raw
-        slot.content = self._kind(tensor, array, fortran), raw_bytes
+        slot.content = self._kind(kind, array, fortran), raw_bytes
         self.arena.keep(slot, key)
         return slot
 
@@ -160,28 +172,27 @@ class BackgroundWriter:
         if self._labels.add(label.id):
             self._sender.send(("label", *label))
 
-    def _kind(self, tensor: Any, array: Array, fortran: bool) -> int:
-        """The number that stands for a data type, a shape and a memory order."""
-        key = tensor.dtype, array.shape, fortran
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = len(self._kinds)
-            self._sender.send(
-                ("kind", kind, dtype_name(tensor), shape_of(tensor), array.dtype.str, fortran)
-            )
-            self._kinds[key] = kind
-        return kind
+    def _kind(self, kind: Kind, array: Array, fortran: bool) -> int:
+        """The number that stands for a kind of value and how it lies in the arena."""
+        key = kind, array.shape, fortran
+        number = self._kinds.get(key)
+        if number is None:
+            number = len(self._kinds)
+            how = array.dtype.str, array.shape, fortran
+            self._sender.send(("kind", number, tuple(kind), *how))
+            self._kinds[key] = number
+        return number
 
-    def _write_here(self, seen: Sighting, tensor: Any, reading: Reading, measures: bool) -> None:
+    def _write_here(self, seen: Sighting, reading: Reading, measures: bool) -> None:
         """Write a value that is larger than all the shared memory; only its place is left to do."""
         place, label, moment = seen
-        array, raw = npy.dense(reading.array), reading.raw
-        kind = Kind(dtype_name(tensor), shape_of(tensor))
+        array, raw, kind = npy.dense(reading.array), reading.raw, reading.kind
         about = *place, label.id, *moment, tuple(kind)
         self._introduce(label)
         if self._saves:
-            header, data = npy.buffers(array)
-            size = len(header) + array.nbytes
+            saved = npy.dense(self._store.form.sample(array))
+            header, data = npy.buffers(saved)
+            size = len(header) + saved.nbytes
             temporary = self._store.temp.write((header, data), size)
             self._sender.send(("adopt", *about, temporary, size))
         if measures:

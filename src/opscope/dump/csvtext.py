@@ -15,6 +15,11 @@ def field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
+def shape(sizes: Iterable[int]) -> str:
+    """A shape as one field."""
+    return field(f"[{','.join(map(str, sizes))}]")
+
+
 def number(value: object) -> str:
     """A number that reads back as the same number; nothing for None."""
     if value is None:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from opscope.dump.batch import Batch
-from opscope.dump.npy import dense
 from opscope.dump.store import Store
-from opscope.dump.subject import Kind, Sighting, Subject
+from opscope.dump.subject import Place, Sighting, Subject
 from opscope.dump.values import read
 from opscope.dump.writer import Outcome
 from opscope.events import Source
-from opscope.stats.torch_values import dtype_name, shape_of
 
 
 class DirectWriter:
@@ -33,13 +31,14 @@ class DirectWriter:
         measures: bool,
     ) -> str:
         place, label, moment = seen
-        reading = read(tensor, measures and bool(self._store.columns.algorithms))
+        store = self._store
+        reading = read(tensor, store.form, measures, bool(store.columns.algorithms))
         if isinstance(reading, str):
             return reading
-        subject = Subject(label, moment, Kind(dtype_name(tensor), shape_of(tensor)))
+        subject = Subject(label, moment, reading.kind)
         with self._lock:
             if self._saves:
-                self._store.save(place, subject, dense(reading.array))
+                self._store.save(place, subject, reading.array)
             if measures:
                 self._store.measure(place, subject, reading.array, reading.raw)
                 self._store.flush()
@@ -49,6 +48,15 @@ class DirectWriter:
         with self._lock:
             self._store.add_rows(batch)
             self._store.flush()
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        with self._lock:
+            self._store.add_line(place, table, header, line)
+            self._store.flush()
+
+    def text(self, place: Place, name: str, text: str) -> None:
+        with self._lock:
+            self._store.text(place, name, text)
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         self._store.manifest.skip(name, io, slot, reason)

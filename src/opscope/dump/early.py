@@ -23,9 +23,16 @@ class EarlyRecorder:
         self._events: list[tuple[str, tuple[Any, ...]]] = []
 
     def input(
-        self, place: Place, label: Label, call: Call, slot: int, tensor: Any, source: Source | None
+        self,
+        place: Place,
+        label: Label,
+        call: Call,
+        slot: int,
+        tensor: Any,
+        source: Source | None,
+        original: Any = None,
     ) -> None:
-        """An input, before its operator runs."""
+        """An input as it was before its operator ran."""
         if self._fits(tensor):
             self._keep("input", place, label, call, slot, _copy(tensor), source)
 
@@ -40,6 +47,19 @@ class EarlyRecorder:
         """A parameter or buffer as it is used in the step."""
         if self._fits(tensor):
             self._keep("parameter", place, label, time_us, _copy(tensor), source)
+
+    def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
+        """A tensor from outside."""
+        if self._fits(tensor):
+            self._keep("constant", graph, label, time_us, _copy(tensor))
+
+    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
+        """The arguments of an operator that are no tensors."""
+        self._keep("arguments", place, label, arguments)
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        """A line of a table of an iteration."""
+        self._keep("line", place, table, header, line)
 
     def rows(self, batch: Batch) -> None:
         """Rows that are ready; their memory is the batch's own."""

@@ -82,6 +82,11 @@ class TempFiles:
         """Make a file hold exactly these buffers, which are `size` bytes together."""
         self.rename(self.write(buffers, size), path)
 
+    def begin(self) -> tuple[int, str]:
+        """A new temporary file, open for reading and writing, and its path."""
+        temporary = f"{self.directory}/{self._owner}{next(self._numbers)}"
+        return os.open(temporary, _NEW_FILE & ~os.O_WRONLY | os.O_RDWR, _FILE_MODE), temporary
+
     def write(self, buffers: Sequence[Any], size: int) -> str:
         """Write a temporary file and return its path."""
         temporary = f"{self.directory}/{self._owner}{next(self._numbers)}"

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from opscope.dump.subject import CONSTANTS
+
 METADATA = ".dump_metadata"
 MANIFEST = f"{METADATA}/manifest.json"
 FORMAT_VERSION = 1
@@ -23,6 +25,8 @@ class Iteration:
     iteration: int
     files: int = 0
     bytes: int = 0
+    values: int = 0
+    """Tensors in those files: one in each, unless they are packed."""
     rows: int = 0
     complete: bool = False
 
@@ -50,6 +54,9 @@ class Manifest:
     failure: str = ""
     dropped: int = 0
     iterations: dict[int, Iteration] = field(default_factory=dict)
+    constants: Iteration = field(default_factory=lambda: Iteration(CONSTANTS))
+    samples: int = 0
+    """How many elements of each larger tensor are saved; 0 for all of them."""
     skipped: dict[tuple[str, str, int, str], Skipped] = field(default_factory=dict)
     skipped_values: int = 0
     _lines: dict[int, str] = field(default_factory=dict, init=False)
@@ -57,12 +64,13 @@ class Manifest:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _written: float = field(default=0.0, init=False)
 
-    def wrote(self, iteration: int, size: int) -> None:
-        """A file of this iteration is in its place."""
+    def wrote(self, iteration: int, size: int, values: int = 1) -> None:
+        """A file of this iteration, or of the constants, is in its place."""
         with self._lock:
-            entry = self._iteration(iteration)
+            entry = self.constants if iteration == CONSTANTS else self._iteration(iteration)
             entry.files += 1
             entry.bytes += size
+            entry.values += values
 
     def wrote_rows(self, iteration: int, count: int) -> None:
         """Rows of this iteration are in its statistic.csv."""
@@ -94,8 +102,9 @@ class Manifest:
         """What was written, for people."""
         with self._lock:
             parts = list(self.iterations.values())
-        files, rows = sum(each.files for each in parts), sum(each.rows for each in parts)
-        megabytes = sum(each.bytes for each in parts) / 1e6
+        written = [*parts, self.constants]
+        files, rows = sum(each.files for each in written), sum(each.rows for each in parts)
+        megabytes = sum(each.bytes for each in written) / 1e6
         counted = [f"{_count(files, 'file')} ({megabytes:,.1f} MB)"]
         counted += [_count(rows, "row")] if rows else []
         return " and ".join(counted) + f" of {_count(len(parts), 'iteration')}"
@@ -121,6 +130,8 @@ class Manifest:
                 "failure": self.failure or None,
                 "dropped_values": self.dropped,
                 "skipped_values": self.skipped_values,
+                "sample_num": self.samples or None,
+                "constants": {"files": self.constants.files, "bytes": self.constants.bytes},
                 "skipped": [json.dumps(asdict(each)) for each in self.skipped.values()],
                 "iterations": [self._line(key) for key in sorted(self.iterations)],
             }

@@ -37,7 +37,7 @@ def short_name(name: str, limit: int = MAX_NAME_BYTES) -> str:
         return name
     if len(name.encode()) <= limit:
         return name
-    return f"{_hash(name, 20)}.npy"
+    return f"{_hash(name, 20)}.{name.rpartition('.')[2]}"
 
 
 def _hash(text: str, size: int) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from opscope.dump import metadata
 from opscope.dump.background import BackgroundWriter
 from opscope.dump.direct import DirectWriter
+from opscope.dump.form import Form
 from opscope.dump.manifest import Manifest
 from opscope.dump.ownership import RankLock
 from opscope.dump.process import WriterProcess
 from opscope.dump.recorder import Recorder
-from opscope.dump.statistic import Columns
-from opscope.dump.store import Store
+from opscope.dump.store import Plan, Store
 from opscope.dump.writer import Writer
 from opscope.messages import say_once
 
@@ -28,12 +28,18 @@ def open_recorder(
     settings: DumpSettings, root: Path, run_id: str, rank: int, lock: RankLock, limit: int
 ) -> Recorder:
     """Prepare the directory of a rank and start writing into it."""
-    columns = Columns(settings.statistic_category)
-    store = Store(root, settings.net_name, columns, Manifest(run_id, rank), "t")
+    manifest = Manifest(run_id, rank, samples=settings.samples)
+    store = Store(root, _plan(settings), manifest, "t")
     store.prepare(settings.text, metadata.config_json())
     writer = _background(settings, store, lock, limit) if not settings.synchronous else None
     writer = writer or DirectWriter(store, settings.saves_tensors)
     return Recorder(settings, writer)
+
+
+def _plan(settings: DumpSettings) -> Plan:
+    form = Form(keeps_layout=not settings.trans_flag, samples=settings.samples)
+    packs = settings.file_format == "bin"
+    return Plan(settings.net_name, settings.statistic_category, packs, form)
 
 
 def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int) -> Writer | None:
@@ -46,6 +52,8 @@ def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int
         "rank": manifest.rank,
         "started": manifest.started,
         "saves": settings.saves_tensors,
+        "packs": settings.file_format == "bin",
+        "form": store.form,
     }
     try:
         process = WriterProcess(described, limit, lock.descriptor)

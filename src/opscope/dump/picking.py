@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from opscope.dump.batch import OPAQUE, Batch, Column, Integers, Records
 from opscope.dump.labels import LabelBook
 from opscope.dump.subject import PARAMETER, Label, Place
+from opscope.dump.useless import has_useless, useless_slots
 from opscope.events import IO, Node, Outside, Source
 from opscope.rows import Rows
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE, VALID
@@ -38,11 +39,18 @@ class RowPicker:
         self._graphs = Column(0)
         self._parameters = _ParameterInputs(book) if parameters else None
         self._moments = _Moments()
+        self._useless: set[int] = set()
 
-    def add(self, node: Node, label: Label) -> None:
-        """From here on, take rows of this node."""
+    def add(self, node: Node, label: Label, leaves_out: bool) -> None:
+        """From here on, take rows of this node; `leaves_out` those of outputs nobody needs."""
+        if leaves_out and has_useless(node.op):
+            self._useless.add(node.id)
         self._labels[node.id] = label.id
         self._graphs[node.id] = node.graph
+
+    def drop(self, node: Node) -> None:
+        """From here on, take no rows of this node."""
+        self._labels[node.id] = -1
 
     def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[Batch]:
         """The wanted rows, by graph, but for those `elsewhere`."""
@@ -50,6 +58,8 @@ class RowPicker:
         nodes = records["node"].astype(np.intp)
         labels = self._labels.of(nodes)
         known = (labels >= 0) & (records["valid"] == VALID)
+        if self._useless:
+            known &= ~self._is_useless(rows)
         if elsewhere:
             known &= ~np.isin(_spots(records), [_spot(*each) for each in elsewhere])
         order = self._order(records, known)
@@ -70,6 +80,16 @@ class RowPicker:
         for graph, here in _by_number(graphs):
             place = Place(graph, iteration)
             yield Batch(place, picked[here], moments[here], self._book.by_number, rows.kinds)
+
+    def _is_useless(self, rows: Rows) -> NDArray[np.bool_]:
+        records = rows.records
+        is_useless: NDArray[np.bool_] = np.isin(records["node"], list(self._useless))
+        is_useless &= records["io"] == OUTPUT
+        for index in np.flatnonzero(is_useless).tolist():
+            node = rows.nodes[int(records["node"][index])]
+            slots = useless_slots(node.op, len(node.outputs))
+            is_useless[index] = int(records["slot"][index]) in slots
+        return is_useless
 
     def _order(self, records: Records, known: NDArray[np.bool_]) -> Integers:
         if len(self._sides) < len(_SIDES):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opscope.dump import metadata
 from opscope.dump.batch import Batch
-from opscope.dump.selection import rows_of_parameters, takes_digests
-from opscope.dump.subject import Label, Moment, Place, Sighting
+from opscope.dump.selection import measures_values, rows_of_parameters
+from opscope.dump.subject import CONSTANTS, Label, Moment, Place, Sighting
 from opscope.dump.values import output_of
 from opscope.dump.writer import Outcome, Writer
 from opscope.events import IO, Call, Node, Source
@@ -25,7 +26,7 @@ class Recorder:
 
     def __init__(self, settings: DumpSettings, writer: Writer) -> None:
         self._writer = writer
-        self._measures = takes_digests(settings)
+        self._measures = measures_values(settings)
         ready = rows_of_parameters(settings)
         self._measures_parameters = settings.saves_statistics and not ready
         self._orders: dict[int, list[Node]] = {}
@@ -34,12 +35,19 @@ class Recorder:
         self._inputs: set[int] = set()
 
     def input(
-        self, place: Place, label: Label, call: Call, slot: int, tensor: Any, source: Source | None
+        self,
+        place: Place,
+        label: Label,
+        call: Call,
+        slot: int,
+        tensor: Any,
+        source: Source | None,
+        original: Any = None,
     ) -> None:
-        """An input, before its operator runs."""
+        """An input as it was before its operator ran; `original` if `tensor` is a copy of it."""
         if call is not self._call:
             self._call, self._inputs = call, set()
-        self._inputs.add(id(tensor))
+        self._inputs.add(id(tensor if original is None else original))
         moment = Moment(call.index, call.stream, call.time_us, _INPUT, slot)
         self._value(Sighting(place, label, moment), tensor, source, False, self._measures)
 
@@ -56,6 +64,20 @@ class Recorder:
         """A parameter or buffer as it is used in the step."""
         seen = Sighting(place, label, Moment(0, 0, time_us, _OUTPUT, 0))
         self._value(seen, tensor, source, False, self._measures_parameters)
+
+    def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
+        """A tensor from outside."""
+        seen = Sighting(Place(graph, CONSTANTS), label, Moment(0, 0, time_us, _OUTPUT, 0))
+        self._value(seen, tensor, None, False, False)
+
+    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
+        """The arguments of an operator that are no tensors."""
+        text = json.dumps(arguments, indent=4, ensure_ascii=False)
+        self._writer.text(place, f"{label.prefix}.json", text)
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        """A line of a table of an iteration."""
+        self._writer.line(place, table, header, line)
 
     def rows(self, batch: Batch) -> None:
         """Rows that are ready."""

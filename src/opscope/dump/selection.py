@@ -28,13 +28,23 @@ def takes_digests(settings: DumpSettings) -> bool:
     return settings.saves_statistics and bool(ALGORITHMS.keys() & settings.statistic_category)
 
 
+def measures_values(settings: DumpSettings) -> bool:
+    """Whether rows are made of the values, rather than come ready."""
+    return takes_digests(settings) or (settings.saves_statistics and settings.op_debug_mode != 0)
+
+
+def saves_constants(settings: DumpSettings) -> bool:
+    """Whether tensors from outside get files of their own; they belong to the outputs."""
+    return settings.saves_tensors and settings.wants_outputs and not settings.op_debug_mode
+
+
 def rows_of_parameters(settings: DumpSettings) -> bool:
     """Whether the rows of parameters are taken from those of the inputs that they are.
 
     That is cheap where inputs have rows, and else where no values are asked for: it costs a look
     at the other inputs from outside the step, and every value costs a call of Python.
     """
-    if not settings.saves_statistics or takes_digests(settings) or not settings.wants_outputs:
+    if not settings.saves_statistics or measures_values(settings) or not settings.wants_outputs:
         return False
     return settings.support_device is None and (settings.wants_inputs or not takes_values(settings))
 
@@ -45,6 +55,13 @@ def wanted(settings: DumpSettings) -> Want:
     Rows come ready where no digest is asked for. They do not tell the device, so where that
     matters the values are asked for beside them.
     """
+    arguments = Want.ARGUMENTS * settings.save_kernel_args
+    if settings.op_debug_mode:
+        return Want.INPUT_VALUES | Want.OUTPUT_VALUES | arguments
+    return _of_every_call(settings) | arguments
+
+
+def _of_every_call(settings: DumpSettings) -> Want:
     rows = settings.saves_statistics and not takes_digests(settings)
     values = takes_values(settings) or settings.support_device is not None
     want = Want.NOTHING
@@ -55,6 +72,8 @@ def wanted(settings: DumpSettings) -> Want:
         ready = rows_of_parameters(settings)
         want |= Want.OUTSIDE_STATS * (ready and not settings.wants_inputs)
         want |= Want.PARAMETERS * (values or not ready)
+    if saves_constants(settings):
+        want |= Want.INPUT_VALUES
     return want
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
+from opscope.dump import overflow
+from opscope.dump.constants import Constants, is_constant
 from opscope.dump.early import EarlyRecorder
 from opscope.dump.failure import describe
+from opscope.dump.held import HeldInput, HeldInputs
 from opscope.dump.labels import LabelBook
+from opscope.dump.marks import marks
 from opscope.dump.opening import DEFAULT_LIMIT, open_recorder
+from opscope.dump.overflow import Overflows
 from opscope.dump.ownership import RankLock, make_room
 from opscope.dump.picking import RowPicker, Spot
 from opscope.dump.recorder import Recorder
@@ -19,20 +25,24 @@ from opscope.dump.selection import (
     Kernels,
     Phases,
     rows_of_parameters,
+    saves_constants,
     takes_values,
     wanted,
 )
 from opscope.dump.subject import PARAMETER, Label, Place
+from opscope.dump.useless import has_useless, useless_slots
 from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
 from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, Want
-from opscope.messages import say
+from opscope.messages import say, say_once
 from opscope.rows import Rows
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
 
 _Arguments = ParamSpec("_Arguments")
+BY_SCRIPT = 2
+"""The dump_mode in which the script marks what is dumped."""
 _STATS = {IO.INPUT: Want.INPUT_STATS, IO.OUTPUT: Want.OUTPUT_STATS}
 _Callback = Callable[Concatenate["DumpSink", _Arguments], None]
 
@@ -81,8 +91,13 @@ class DumpSink(BaseSink):
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
         self._elsewhere: set[Spot] = set()
+        self._constants = Constants() if saves_constants(settings) else None
+        self._held = HeldInputs()
+        self._overflows: dict[int, Overflows] = {}
+        self._found, self._found_in_step = 0, False
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
+        self._root: Path | None = None
         self._opened: Recorder | None = None
         self._recorder: Recorder | EarlyRecorder = EarlyRecorder()
         self._failure = ""
@@ -110,7 +125,7 @@ class DumpSink(BaseSink):
         moved = make_room(path, rank, self._run_id)
         if moved is not None:
             say(f"dump: what earlier runs left in {path} is now in {moved}")
-        root = path / f"rank_{rank}"
+        root = self._root = path / f"rank_{rank}"
         self._opened = open_recorder(
             self._settings, root, self._run_id, rank, self._lock, self._limit
         )
@@ -119,21 +134,41 @@ class DumpSink(BaseSink):
             early.replay(self._opened)
 
     def wants_step(self, step: int) -> bool:
-        iteration = step + self._settings.initial_iteration
-        return self.is_on and iteration in self._settings.iterations
+        if not self.is_on or self._has_enough:
+            return False
+        return step + self._settings.initial_iteration in self._settings.iterations
+
+    @property
+    def _has_enough(self) -> bool:
+        """Whether as many operators have overflowed as are wanted."""
+        return 0 < self._settings.overflow_number <= self._found
 
     def wants(self, node: Node) -> Want:
-        if not self.is_on or node.phase not in self._phases or not self._kernels.select(node):
+        if not self.is_on or node.phase not in self._phases or not self._selects(node):
+            self._labels.pop(node, None)
+            self._picker.drop(node)
             return Want.NOTHING
         label = self._label_book.label(node.graph, node.op_type, node.name)
         self._labels[node] = label
-        self._picker.add(node, label)
+        self._picker.add(node, label, self._settings.ignores_useless_outputs)
         return self._want
+
+    def _selects(self, node: Node) -> bool:
+        if self._settings.dump_mode == BY_SCRIPT:
+            return marks.select(node)
+        return self._kernels.select(node)
 
     @_never_raises
     def inputs(self, call: Call, values: Sequence[Value]) -> None:
         label = self._labels.get(call.node)
-        if label is None or not self._settings.wants_inputs or not self._captures(call.step):
+        if label is None or not self._captures(call.step):
+            return
+        if self._settings.op_debug_mode:
+            self._hold(call, values)
+            return
+        if self._constants is not None:
+            self._add_constants(call, values, self._constants)
+        if not self._settings.wants_inputs:
             return
         place = self._place(call)
         for slot, tensor, source in values:
@@ -143,12 +178,97 @@ class DumpSink(BaseSink):
     @_never_raises
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         label = self._labels.get(call.node)
-        if label is None or not self._settings.wants_outputs or not self._captures(call.step):
+        if label is None or not self._captures(call.step):
             return
+        if self._settings.op_debug_mode:
+            held = self._held.take(call)
+            if self._settings.finds_overflows:
+                self._look_for_overflow(call, label, held, self._needed(call, values))
+            return
+        if self._settings.wants_outputs:
+            self._add_outputs(call, label, self._needed(call, values))
+
+    def _needed(self, call: Call, values: Sequence[Value]) -> Sequence[Value]:
+        """The outputs without those that nothing ever reads."""
+        op = call.node.op
+        if not self._settings.ignores_useless_outputs or not has_useless(op):
+            return values
+        useless = useless_slots(op, len(call.node.outputs))
+        return [value for value in values if value.slot not in useless]
+
+    def _add_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
         place = self._place(call)
+        if self._constants is not None:
+            for value in values:
+                self._constants.made(value.tensor)
         for slot, tensor, _ in values:
             if self._devices is None or self._is_here(call, IO.OUTPUT, slot, tensor):
                 self._recorder.output(place, label, call, slot, tensor)
+
+    def _add_constants(self, call: Call, values: Sequence[Value], constants: Constants) -> None:
+        graph = call.node.graph
+        for _, tensor, source in values:
+            if not is_constant(source):
+                continue
+            if self._devices is not None and not self._devices.select(tensor):
+                continue
+            number = constants.new(graph, tensor)
+            if number is not None:
+                label = self._label_book.label(graph, PARAMETER, f"data-{number}")
+                self._recorder.constant(graph, label, call.time_us, tensor)
+
+    def _hold(self, call: Call, values: Sequence[Value]) -> None:
+        """Keep the inputs of an operator until it is known whether they are wanted."""
+        if self._settings.finds_exceptions:
+            self._look_for_exception()
+        if self._devices is not None:
+            values = [value for value in values if self._devices.select(value.tensor)]
+        self._held.keep(call, values)
+
+    def _look_for_exception(self) -> None:
+        """Write the inputs of the operators that have raised since the last look."""
+        for call, held in self._held.raised():
+            label = self._labels[call.node]
+            self._write_held(call, label, held)
+            say(f"dump: {call.node.name} raised; its inputs are in {self._directory(call)}")
+
+    def _look_for_overflow(
+        self, call: Call, label: Label, held: Sequence[HeldInput], values: Sequence[Value]
+    ) -> None:
+        outputs = overflow.bad_rows([value[:2] for value in values])
+        if not outputs or self._has_enough:
+            return
+        inputs = overflow.bad_rows([each[:2] for each in held])
+        self._overflows.setdefault(call.node.graph, Overflows()).add(label, call, inputs, outputs)
+        self._write_held(call, label, held)
+        self._add_outputs(call, label, values)
+
+    def _add_overflows(self, iteration: int) -> None:
+        """List what overflowed in the step that ends, now that it is known where it began."""
+        for graph, overflows in self._overflows.items():
+            lines, origin = overflows.end_step()
+            for line in lines:
+                place = Place(graph, iteration)
+                self._recorder.line(place, overflow.TABLE, overflow.HEADER, line)
+            if origin is not None:
+                say_once(
+                    f"dump: NaN or Inf begins at {origin.node.name} in iteration"
+                    f" {iteration}{_where(origin.node)}",
+                    key="dump: NaN or Inf begins",
+                )
+
+    def _write_held(self, call: Call, label: Label, held: Sequence[HeldInput]) -> None:
+        place = self._place(call)
+        self._found += 1
+        self._found_in_step = True
+        for slot, tensor, source, original in held:
+            self._recorder.input(place, label, call, slot, tensor, source, original)
+        if self._settings.save_kernel_args:
+            self._recorder.arguments(place, label, dict(call.node.arguments))
+
+    def _directory(self, call: Call) -> Path:
+        root = self._root or self._settings.path
+        return root / self._settings.net_name / self._place(call).path
 
     @_never_raises
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
@@ -175,12 +295,34 @@ class DumpSink(BaseSink):
     def step_end(self, record: StepRecord) -> None:
         if not self._captures(record.step):
             return
+        if self._settings.op_debug_mode and not self._ends_with_finds():
+            return
         orders = {graph: self._phases.of(graph, nodes) for graph, nodes in record.orders.items()}
         executed = {graph: nodes for graph, nodes in orders.items() if nodes}
         iteration = record.step + self._settings.initial_iteration
+        self._add_overflows(iteration)
+        if self._settings.save_kernel_args and not self._settings.op_debug_mode:
+            self._add_arguments(iteration, executed)
         self._recorder.finish(iteration, record.complete, executed)
         self._parameters_seen.clear()
         self._elsewhere.clear()
+        if self._constants is not None:
+            self._constants.end_step()
+
+    def _ends_with_finds(self) -> bool:
+        """Let go of what is held at the end of a step; returns whether anything was written."""
+        if self._settings.finds_exceptions:
+            self._look_for_exception()
+        self._held.clear()
+        found, self._found_in_step = self._found_in_step, False
+        return found
+
+    def _add_arguments(self, iteration: int, executed: Mapping[int, Sequence[Node]]) -> None:
+        for graph, nodes in executed.items():
+            for node in dict.fromkeys(nodes):
+                label = self._labels.get(node)
+                if label is not None:
+                    self._recorder.arguments(Place(graph, iteration), label, dict(node.arguments))
 
     def close(self) -> None:
         """Write what is waiting, say what matched nothing, and let go of the directory."""
@@ -219,8 +361,22 @@ class DumpSink(BaseSink):
             self.fail(WriterError(outcome.failure))
         self._summary = f"{outcome.summary} in {self._settings.path}"
         self._kernels.report_unmatched()
+        if self._settings.dump_mode == BY_SCRIPT and not self._labels:
+            say("dump: dump_mode is 2, but set_dump has marked nothing that ran")
         if not self._failure and not outcome.iterations:
-            say(f'dump: nothing was written: iteration "{self._settings.iterations}" never came')
+            say(f"dump: nothing was written: {self._why_nothing()}")
+
+    def _why_nothing(self) -> str:
+        if self._settings.finds_exceptions:
+            return "no operator raised"
+        if self._settings.finds_overflows:
+            return "no output held NaN or Inf"
+        return f'iteration "{self._settings.iterations}" never came'
+
+    @property
+    def root(self) -> Path | None:
+        """The directory of this rank while it is written to."""
+        return self._root if self._opened is not None and self.is_on else None
 
     def _captures(self, step: int) -> bool:
         if step != self._step:
@@ -236,3 +392,8 @@ class DumpSink(BaseSink):
             return self._takes_values
         self._elsewhere.add((call.index, io, slot))
         return False
+
+
+def _where(node: Node) -> str:
+    frame = node.stack.where
+    return "" if frame is None else f" ({frame.file}:{frame.line})"

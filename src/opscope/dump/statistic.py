@@ -126,5 +126,4 @@ def _subject_fields(subject: Subject) -> str:
 @lru_cache(maxsize=4096)
 def _kind_fields(kind: Kind) -> str:
     size = math.prod(kind.shape) * element_size(kind.dtype)
-    shape = csvtext.field(f"[{','.join(map(str, kind.shape))}]")
-    return f"{size},{kind.dtype},{shape}"
+    return f"{size},{kind.dtype},{csvtext.shape(kind.shape)}"

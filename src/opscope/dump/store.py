@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from opscope.dump import csvtext, npy
+import numpy as np
+
+from opscope.dump import csvtext, npy, pack
 from opscope.dump.batch import Batch
 from opscope.dump.digest import digest
 from opscope.dump.execution_order import ExecutionOrder
 from opscope.dump.files import TempFiles, append, make_directory
+from opscope.dump.form import Form
 from opscope.dump.manifest import MANIFEST, METADATA, Manifest
 from opscope.dump.names import MAX_NAME_BYTES, short_name
 from opscope.dump.npy import Array
+from opscope.dump.pack import Pack
 from opscope.dump.statistic import FILE_NAME, LINE_END, Columns, Renderer
-from opscope.dump.subject import Place, Subject
+from opscope.dump.subject import CONSTANTS, Place, Subject
 from opscope.stats.native_cpu import row_of_array
 
 if TYPE_CHECKING:
@@ -26,6 +31,10 @@ if TYPE_CHECKING:
 
 MAPPING = "mapping.csv"
 TEMP = ".tmp"
+SAMPLES = "samples.csv"
+_SAMPLES_HEADER = "File,Shape,Data Type"
+_FIRST_HEADER = 2**20
+"""Room for the header of the first packed file; later ones are like the last."""
 
 
 @dataclass(slots=True)
@@ -45,8 +54,19 @@ class _Directory:
 class _Lines:
     """Lines of a table that are not written yet."""
 
+    header: str
+    end: str
     text: list[bytes]
-    rows: int
+    rows: int = 0
+
+
+class Plan(NamedTuple):
+    """What a store is to write and how: the settings that matter here."""
+
+    net_name: str
+    categories: tuple[str, ...] = ()
+    packs: bool = False
+    form: Form = Form()
 
 
 class Store:
@@ -55,20 +75,21 @@ class Store:
     `owner` keeps its temporary files apart from those of another process.
     """
 
-    def __init__(
-        self, root: Path, net_name: str, columns: Columns, manifest: Manifest, owner: str
-    ) -> None:
+    def __init__(self, root: Path, plan: Plan, manifest: Manifest, owner: str) -> None:
         self.root = root
         self.manifest = manifest
-        self.columns = columns
+        self.columns = columns = Columns(plan.categories)
+        self.form = plan.form
         self.temp = TempFiles(root / TEMP, owner)
         self._owner = owner
-        self._net = root / net_name
+        self._net = root / plan.net_name
+        self._packs: dict[Place, Pack] | None = {} if plan.packs else None
+        self._pack_header = _FIRST_HEADER
         self._order = ExecutionOrder(root, self.temp)
         self._directories: dict[Place, _Directory] = {}
         self._renderer = Renderer(columns)
-        self._pending: dict[Place, _Lines] = {}
-        self._headed: set[Place] = set()
+        self._pending: dict[tuple[Place, str], _Lines] = {}
+        self._headed: set[tuple[Place, str]] = set()
         self._name_limit = _name_limit(root)
 
     def prepare(self, config: str, description: str) -> None:
@@ -85,18 +106,26 @@ class Store:
 
     def save(self, place: Place, subject: Subject, array: Array) -> None:
         """Write a value's file."""
-        self.write(place, self.path(place, subject), array)
+        self.write(place, self.path(place, subject), npy.dense(self.form.sample(array)))
 
     def path(self, place: Place, subject: Subject) -> str:
-        """Where a value's file goes; the directory is there afterwards."""
-        directory = self._directory(place)
-        if not directory.has_temp:
-            make_directory(directory.temp.directory)
-            directory.has_temp = True
-        return self._path(directory, subject)
+        """Where a value's file goes, whose directory is there afterwards; its name in a pack."""
+        name = subject.file_name
+        if self.form.cuts(math.prod(subject.kind.shape)):
+            self._add_sample(place, name, subject)
+        if self.packs(place):
+            return name
+        return self._path(self._writable(place), name)
+
+    def packs(self, place: Place) -> bool:
+        """Whether the values of a place are together in one file."""
+        return self._packs is not None and place.iteration != CONSTANTS
 
     def write(self, place: Place, path: str, array: Array) -> None:
-        """Write an array; several threads may do this at once."""
+        """Write a dense array; several threads may do this at once, unless they are packed."""
+        if self.packs(place):
+            self._pack(place).add(path, array)
+            return
         header, data = npy.buffers(array)
         size = len(header) + array.nbytes
         self._directory(place).temp.place(path, (header, data), size)
@@ -104,6 +133,9 @@ class Store:
 
     def repeat(self, place: Place, path: str, array: Array, saved: str) -> None:
         """Give the file of an array that was saved before a second name."""
+        if self.packs(place):
+            self._pack(place).repeat(path, saved)
+            return
         try:
             os.link(saved, path)
         except OSError:
@@ -113,7 +145,12 @@ class Store:
 
     def adopt(self, place: Place, subject: Subject, temporary: str, size: int) -> None:
         """Put a value's file that was written elsewhere in its place."""
-        self.temp.rename(temporary, self._path(self._directory(place), subject))
+        path = self.path(place, subject)
+        if self.packs(place):
+            self._pack(place).add(path, np.load(temporary, mmap_mode="r"))
+            Path(temporary).unlink()
+            return
+        self.temp.rename(temporary, path)
         self.manifest.wrote(place.iteration, size)
 
     def measure(self, place: Place, subject: Subject, array: Array, raw: Array | None) -> None:
@@ -127,23 +164,44 @@ class Store:
     ) -> None:
         """Add the row of a value; `flush` writes it."""
         line = self.columns.line(subject, row, digests)
-        self._add_lines(place, csvtext.encode([line], LINE_END), 1)
+        self._add_rows(place, csvtext.encode([line], LINE_END), 1)
 
     def add_rows(self, batch: Batch) -> None:
         """Add rows that are ready; `flush` writes them."""
-        self._add_lines(batch.place, self._renderer.lines(batch), len(batch.records))
+        self._add_rows(batch.place, self._renderer.lines(batch), len(batch.records))
 
-    def _add_lines(self, place: Place, text: bytes, rows: int) -> None:
-        lines = self._pending.setdefault(place, _Lines([], 0))
+    def add_line(self, place: Place, table: str, header: str, line: str) -> None:
+        """Add a line to a table beside the values; `flush` writes it."""
+        self._lines(place, table, header, "\n").text.append(csvtext.encode([line], "\n"))
+
+    def _add_sample(self, place: Place, name: str, subject: Subject) -> None:
+        dtype, shape, _ = subject.kind
+        line = f"{csvtext.field(name)},{csvtext.shape(shape)},{dtype}"
+        self.add_line(place, SAMPLES, _SAMPLES_HEADER, line)
+
+    def _add_rows(self, place: Place, text: bytes, rows: int) -> None:
+        lines = self._lines(place, FILE_NAME, self.columns.header, LINE_END)
         lines.text.append(text)
         lines.rows += rows
 
+    def _lines(self, place: Place, table: str, header: str, end: str) -> _Lines:
+        lines = self._pending.get((place, table))
+        if lines is None:
+            lines = self._pending[place, table] = _Lines(header, end, [])
+        return lines
+
     def flush(self) -> None:
-        """Write the rows that were added."""
+        """Write the lines that were added."""
         while self._pending:
-            place, lines = self._pending.popitem()
-            self._write_lines(self._directory(place), place, b"".join(lines.text))
-            self.manifest.wrote_rows(place.iteration, lines.rows)
+            (place, table), lines = self._pending.popitem()
+            self._write_lines(place, table, lines)
+            if lines.rows:
+                self.manifest.wrote_rows(place.iteration, lines.rows)
+
+    def text(self, place: Place, name: str, text: str) -> None:
+        """Write a small file beside the values."""
+        directory = self._writable(place)
+        directory.temp.place_bytes(self._path(directory, name), csvtext.encode([text], "\n"))
 
     def order(self, graph: int, names: Sequence[str]) -> None:
         """The order of a graph's operators in a step, when it is another than before."""
@@ -156,6 +214,7 @@ class Store:
             self._order.captured(graph, iteration)
         for place in [each for each in self._directories if each.iteration == iteration]:
             directory = self._directories.pop(place)
+            self._finish_pack(place)
             if directory.has_temp:
                 directory.temp.remove()
         self.manifest.finish_iteration(iteration, complete)
@@ -170,6 +229,10 @@ class Store:
 
     def close(self, failure: str, lost: int) -> None:
         """Write the last of the manifest and leave nothing temporary behind."""
+        with contextlib.suppress(OSError) if failure else contextlib.nullcontext():
+            self.flush()
+            for place in list(self._packs or ()):
+                self._finish_pack(place)
         self.manifest.finish(failure, lost)
         with contextlib.suppress(OSError) if failure else contextlib.nullcontext():
             self.write_manifest()
@@ -183,8 +246,33 @@ class Store:
     def _text(self, name: str, text: str) -> None:
         self.temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
 
-    def _path(self, directory: _Directory, subject: Subject) -> str:
-        name = subject.file_name
+    def _pack(self, place: Place) -> Pack:
+        packs = self._packs
+        assert packs is not None
+        if place not in packs:
+            packs[place] = Pack(self._writable(place).temp, self._pack_header)
+        return packs[place]
+
+    def _finish_pack(self, place: Place) -> None:
+        made = self._packs.pop(place, None) if self._packs else None
+        if made is None:
+            return
+        if not made.is_whole:
+            made.discard()
+            return
+        self._pack_header = made.header_bytes * 5 // 4
+        size = made.finish(f"{self._net}/{place.path}/{pack.FILE_NAME}")
+        self.manifest.wrote(place.iteration, size, made.values)
+
+    def _writable(self, place: Place) -> _Directory:
+        """The directory of a place, with one for temporary files in it."""
+        directory = self._directory(place)
+        if not directory.has_temp:
+            make_directory(directory.temp.directory)
+            directory.has_temp = True
+        return directory
+
+    def _path(self, directory: _Directory, name: str) -> str:
         short = short_name(name, self._name_limit)
         if short != name:
             line = f"{short},{csvtext.field(name)}"
@@ -194,20 +282,19 @@ class Store:
     def _directory(self, place: Place) -> _Directory:
         directory = self._directories.get(place)
         if directory is None:
-            path = self._net / str(place.graph) / str(place.iteration)
+            path = self._net / place.path
             make_directory(path)
             temp = TempFiles(path / TEMP, self._owner)
             directory = self._directories[place] = _Directory(str(path), temp)
         return directory
 
-    def _write_lines(self, directory: _Directory, place: Place, lines: bytes) -> None:
-        path = f"{directory.path}/{FILE_NAME}"
-        if place in self._headed:
-            append(path, lines)
+    def _write_lines(self, place: Place, table: str, lines: _Lines) -> None:
+        path, text = f"{self._directory(place).path}/{table}", b"".join(lines.text)
+        if (place, table) in self._headed:
+            append(path, text)
             return
-        header = csvtext.encode([self.columns.header], LINE_END)
-        self.temp.place_bytes(path, header + lines)
-        self._headed.add(place)
+        self.temp.place_bytes(path, csvtext.encode([lines.header], lines.end) + text)
+        self._headed.add((place, table))
 
 
 def _name_limit(directory: Path) -> int:

@@ -6,13 +6,21 @@ from typing import NamedTuple
 
 PARAMETER = "Parameter"
 FORMAT = "DefaultFormat"
+CONSTANTS = -1
+"""Stands for the directory of constants, where a number of an iteration stands."""
 
 
 class Place(NamedTuple):
-    """A directory of the dump: `{graph}/{iteration}`."""
+    """A directory of the dump: `{graph}/{iteration}`, or `{graph}/constants`."""
 
     graph: int
     iteration: int
+
+    @property
+    def path(self) -> str:
+        """The directory, from that of the network."""
+        iteration = "constants" if self.iteration == CONSTANTS else str(self.iteration)
+        return f"{self.graph}/{iteration}"
 
 
 class Label(NamedTuple):
@@ -28,10 +36,11 @@ class Label(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The original data type and the shape of a value."""
+    """The original data type and the shape of a value, and how its file has the elements."""
 
     dtype: str
     shape: tuple[int, ...]
+    format: str = FORMAT
 
 
 class Moment(NamedTuple):
@@ -65,5 +74,5 @@ class Subject(NamedTuple):
         task, stream, time_us, io, slot = self.moment
         return (
             f"{self.label.prefix}.{task}.{stream}.{time_us}.{io}.{slot}"
-            f".{FORMAT}.{self.kind.dtype}.npy"
+            f".{self.kind.format}.{self.kind.dtype}.npy"
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from opscope.dump.form import Form, as_it_lies, sample_on_device
 from opscope.dump.npy import Array
+from opscope.dump.subject import FORMAT, Kind
 from opscope.events import Node, Output, Source
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
@@ -15,25 +17,47 @@ _NAMED = ("parameter", "buffer", "state")
 
 
 class Reading(NamedTuple):
-    """A tensor's elements, and its own bytes where the elements had to be converted.
+    """A tensor's elements as its file has them, and its own bytes where those are others.
 
-    The array may be the tensor's own memory, which changes as training goes on.
+    The array may be the tensor's own memory, which changes as training goes on. It is a sample
+    already if the rest is not needed.
     """
 
     array: Array
     raw: Array | None
+    kind: Kind
 
 
-def read(tensor: Any, for_digest: bool) -> Reading | str:
-    """The tensor's elements, or why it has none."""
+def read(
+    tensor: Any, form: Form, measures: bool = False, for_digest: bool = False
+) -> Reading | str:
+    """The tensor's elements, all of them if it is measured too, or why it has none."""
     try:
+        if form.samples and not measures and _is_cut(tensor, form):
+            return _read_sample(tensor, form)
         array = to_numpy(tensor)
         if array is None:
             return unsupported_reason(tensor)
-        converted = array.itemsize != tensor.element_size()
-        return Reading(array, _raw_bytes(tensor) if converted and for_digest else None)
+        kind = form.kind(tensor)
+        other = array.itemsize != tensor.element_size() or kind.format != FORMAT
+        raw = _raw_bytes(tensor) if other and for_digest else None
+        return Reading(as_it_lies(array, kind.format), raw, kind)
     except (RuntimeError, TypeError, NotImplementedError) as error:
         return f"tensors that say {str(error)[:_MAX_REASON]!r}"
+
+
+def _is_cut(tensor: Any, form: Form) -> bool:
+    return not unsupported_reason(tensor) and form.cuts(tensor.numel())
+
+
+def _read_sample(tensor: Any, form: Form) -> Reading | str:
+    kind = form.kind(tensor)
+    if not tensor.is_cpu:
+        array = to_numpy(sample_on_device(tensor, kind.format, form.samples))
+    else:
+        array = to_numpy(tensor)
+        array = None if array is None else form.sample(as_it_lies(array, kind.format))
+    return unsupported_reason(tensor) if array is None else Reading(array, None, kind)
 
 
 def _raw_bytes(tensor: Any) -> Array:

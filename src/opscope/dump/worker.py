@@ -16,12 +16,12 @@ from opscope.dump.arena import aligned
 from opscope.dump.batch import Batch
 from opscope.dump.channel import Receiver, Record
 from opscope.dump.failure import describe
+from opscope.dump.form import Form
 from opscope.dump.manifest import Manifest
 from opscope.dump.memory import DONE, FAILED, SharedMemory
-from opscope.dump.npy import Array
+from opscope.dump.npy import Array, dense
 from opscope.dump.parallel import LARGE, Writes
-from opscope.dump.statistic import Columns
-from opscope.dump.store import Store
+from opscope.dump.store import Plan, Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
 from opscope.stats.row import Row
 
@@ -37,8 +37,10 @@ def main(settings: dict[str, Any]) -> None:
         signal.signal(number, signal.SIG_IGN)
     memory = SharedMemory(settings["memory"], settings["limit"])
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
-    columns = Columns(settings["categories"])
-    store = Store(Path(settings["root"]), settings["net_name"], columns, manifest, "w")
+    manifest.samples = settings["form"][1]
+    form = Form(*settings["form"])
+    plan = Plan(settings["net_name"], settings["categories"], settings["packs"], form)
+    store = Store(Path(settings["root"]), plan, manifest, "w")
     worker = Worker(store, memory, settings["reply"], settings["lock"], settings["saves"])
     for burst in Receiver(memory, settings["bell"]).bursts():
         for record in burst:
@@ -64,11 +66,12 @@ class Worker:
         self._failure = ""
         self._lost = 0
         self._names: list[str] = []
+        self._text = ""
         self._job = 0
         self._writes = Writes()
         self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
-        self._kinds: dict[int, tuple[Kind, str, bool]] = {}
+        self._kinds: dict[int, tuple[Kind, str, tuple[int, ...], bool]] = {}
         self._row_kinds: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._actions: dict[str, Callable[..., None]] = {
             "value": self._value,
@@ -78,6 +81,8 @@ class Worker:
             "row_kind": self._row_kind,
             "row": self._row,
             "rows": self._rows,
+            "line": self._line,
+            "text": self._add_text,
             "skip": store.manifest.skip,
             "order": self._order,
             "finish": self._finish,
@@ -144,9 +149,23 @@ class Worker:
         self._labels[number] = Label(number, prefix, head, name)
 
     def _kind(
-        self, number: int, dtype: str, shape: tuple[int, ...], array_dtype: str, fortran: bool
+        self,
+        number: int,
+        kind: tuple[Any, ...],
+        dtype: str,
+        shape: tuple[int, ...],
+        fortran: bool,
     ) -> None:
-        self._kinds[number] = Kind(dtype, shape), array_dtype, fortran
+        self._kinds[number] = Kind(*kind), dtype, shape, fortran
+
+    def _line(self, graph: int, iteration: int, table: str, header: str, line: str) -> None:
+        self._store.add_line(Place(graph, iteration), table, header, line)
+
+    def _add_text(self, graph: int, iteration: int, name: str, text: str, is_last: bool) -> None:
+        self._text += text
+        if is_last:
+            text, self._text = self._text, ""
+            self._store.text(Place(graph, iteration), name, text)
 
     def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         self._row_kinds[number] = dtype, shape
@@ -179,12 +198,13 @@ class Worker:
         repeats: bool,
         measures: bool,
     ) -> None:
-        kind, dtype, fortran = self._kinds[number]
+        kind, dtype, shape, fortran = self._kinds[number]
         place = Place(graph, iteration)
         subject = Subject(self._labels[label], Moment(task, stream, time_us, io, slot), kind)
-        array = self._memory.array(dtype, kind.shape, fortran, start)
+        array = self._memory.array(dtype, shape, fortran, start)
         if self._saves:
-            self._save(job, place, self._store.path(place, subject), array, start, repeats)
+            saved = dense(self._store.form.sample(array))
+            self._save(job, place, self._store.path(place, subject), saved, start, repeats)
         if measures:
             raw_start = start + aligned(array.nbytes)
             raw = self._memory.array("u1", (raw_bytes,), False, raw_start) if raw_bytes else None
@@ -197,7 +217,7 @@ class Worker:
         saved = self._saved.get(start) if repeats else None
         if saved is not None:
             self._repeat(place, path, array, *saved)
-        elif array.nbytes < LARGE:
+        elif array.nbytes < LARGE or self._store.packs(place):
             self._store.write(place, path, array)
             self._saved[start] = path, None
         else:
@@ -221,7 +241,7 @@ class Worker:
         time_us: int,
         io: str,
         slot: int,
-        kind: tuple[str, tuple[int, ...]],
+        kind: tuple[Any, ...],
         temporary: str,
         size: int,
     ) -> None:
@@ -239,7 +259,7 @@ class Worker:
         time_us: int,
         io: str,
         slot: int,
-        kind: tuple[str, tuple[int, ...]],
+        kind: tuple[Any, ...],
         row: tuple[Any, ...],
         digests: Sequence[str],
     ) -> None:

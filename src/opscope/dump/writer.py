@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from opscope.dump.batch import Batch
-from opscope.dump.subject import Sighting
+from opscope.dump.subject import Place, Sighting
 from opscope.events import Source
 
 
@@ -42,6 +42,12 @@ class Writer(Protocol):
 
     def rows(self, batch: Batch) -> None:
         """Write rows that are ready."""
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        """Add a line to a table of an iteration."""
+
+    def text(self, place: Place, name: str, text: str) -> None:
+        """Write a small file of an iteration."""
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         """Note a value that cannot be saved."""

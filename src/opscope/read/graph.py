@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
 from opscope.rundir import layout
@@ -30,6 +30,24 @@ def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
         node.forward = nodes.get(lines[number]["forward"])
         _connect(node, ends.get(number, lines[number]), nodes)
     return nodes
+
+
+class Sources(NamedTuple):
+    """Where the inputs of a node came from, from a step on."""
+
+    step: int
+    sources: list[Source]
+
+
+def read_sources(rank: Path, nodes: Nodes) -> dict[int, list[Sources]]:
+    """By node: where its inputs came from, as that changed over the steps."""
+    found: dict[int, list[Sources]] = {}
+    for line in read_lines(rank / layout.NODES):
+        found[line["id"]] = [Sources(-1, [_source(s, nodes) for s in line["sources"]])]
+    for line in read_lines(rank / layout.EDGES):
+        now = Sources(line["step"], [_source(s, nodes) for s in line["sources"]])
+        found.setdefault(line["node"], []).append(now)
+    return found
 
 
 def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:

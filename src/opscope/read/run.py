@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
-from opscope.read.graph import read_nodes, read_stacks
+from opscope.read.graph import Sources, read_nodes, read_sources, read_stacks
+from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines, read_object
 from opscope.rundir.locks import is_held
@@ -20,13 +21,6 @@ from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""
-
-
-class ValueType(NamedTuple):
-    """What a value is an array of."""
-
-    dtype: str
-    shape: tuple[int, ...]
 
 
 def open_run(path: Path) -> Run:
@@ -112,6 +106,11 @@ class Rank:
         return read_nodes(self.path, self.stacks)
 
     @cached_property
+    def sources(self) -> dict[int, list[Sources]]:
+        """Where the inputs of each node came from, and from which step on."""
+        return read_sources(self.path, self.nodes)
+
+    @cached_property
     def types(self) -> dict[int, ValueType]:
         """Dtypes and shapes by the id in a row's `shape`."""
         return {
@@ -137,12 +136,18 @@ class Rank:
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Records:
         """The rows, in the order they were written; of some nodes or steps only, if given."""
-        found = list(self._selected(nodes, steps))
+        found = list(self.parts_of_stats(nodes, steps))
         return np.concatenate(found) if found else np.empty(0, ROW_DTYPE)
 
-    def _selected(
-        self, nodes: Collection[int] | None, steps: Collection[int] | None
+    @property
+    def part_count(self) -> int:
+        """How many parts `parts_of_stats` has."""
+        return len(layout.segment_files(self.path / layout.STATS))
+
+    def parts_of_stats(
+        self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Iterator[Records]:
+        """The same in parts of some megabytes."""
         for path in layout.segment_files(self.path / layout.STATS):
             rows = read_segment(path)
             keep = rows["valid"] == VALID

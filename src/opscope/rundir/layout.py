@@ -24,6 +24,8 @@ SHAPES = "shapes.jsonl"
 ORDERS = "orders.jsonl"
 STEPS = "steps.jsonl"
 STATS = "stats"
+HITS = "hits.jsonl"
+HIT_STATES = "hits"
 SEGMENT_SUFFIX = ".rows"
 
 _RANK = re.compile(r"rank_(\d+)")

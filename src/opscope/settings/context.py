@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,7 +68,7 @@ def _directory(value: object) -> str:
 
 CONTEXT_KEYS: dict[str, tuple[str, Check]] = {
     "env_config_path": ("later", _file),
-    "save_graphs": ("later", _save_graphs),
+    "save_graphs": ("now", _save_graphs),
     "reserve_class_name_in_scope": ("now", boolean),
 }
 """The keys with a meaning here: status and check."""
@@ -80,6 +81,12 @@ ENV_CONFIG_KEYS = (
 )
 
 _context = Context()
+_listeners: list[Callable[[], None]] = []
+
+
+def on_context(listener: Callable[[], None]) -> None:
+    """Have a function called whenever the script has set something."""
+    _listeners[:] = [listener]
 
 
 def current_context() -> Context:
@@ -105,6 +112,8 @@ def set_context(**kwargs: Any) -> None:
     if problems:
         raise ConfigError(problems)
     _context = replace(_context, **changes)
+    for listener in _listeners:
+        listener()
     for name in kwargs:
         if name in WITHOUT_EFFECT:
             say_once(f"set_context: {name} has no effect in opscope")

@@ -8,14 +8,8 @@ from pathlib import Path
 
 from opscope.errors import MISSING, ConfigError, Problem
 from opscope.settings.checks import InvalidError
-from opscope.settings.dump_keys import (
-    COMMON,
-    DOTTED,
-    KEYS,
-    notices_of,
-    report_combinations,
-    report_refused,
-)
+from opscope.settings.dump_combinations import EXCEPTION, OVERFLOW, settle
+from opscope.settings.dump_keys import COMMON, DOTTED, KEYS, report_combinations
 from opscope.settings.iterations import Iterations
 from opscope.settings.jsonfile import read_json_file
 from opscope.settings.kernels import KernelPattern
@@ -24,6 +18,7 @@ from opscope.settings.sections import Reading, read_sections
 
 FALLBACK_VARIABLE = "MS_DIAGNOSTIC_DATA_PATH"
 FALLBACK_FOLDER = "debug_dump"
+USELESS_VARIABLE = "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT"
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,8 @@ class DumpSettings:
     """The config file's own text."""
     notices: tuple[str, ...] = ()
     """What to say once at the start."""
+    ignores_useless_outputs: bool = True
+    """Whether outputs that nothing ever reads are left out."""
 
     @property
     def wants_inputs(self) -> bool:
@@ -77,6 +74,21 @@ class DumpSettings:
         return self.saved_data in ("statistic", "full")
 
     @property
+    def finds_overflows(self) -> bool:
+        """Whether only operators are dumped whose output holds NaN or Inf."""
+        return self.op_debug_mode == OVERFLOW
+
+    @property
+    def finds_exceptions(self) -> bool:
+        """Whether only the inputs of operators that raise are dumped."""
+        return self.op_debug_mode == EXCEPTION
+
+    @property
+    def samples(self) -> int:
+        """How many elements of each tensor are saved; 0 for all of them."""
+        return self.sample_num if self.sample_mode else 0
+
+    @property
     def synchronous(self) -> bool:
         """Whether data is on disk before the next operator runs."""
         return self.enable
@@ -93,15 +105,16 @@ def load_dump_settings(
     if document.data is None:
         raise ConfigError(document.problems)
     reading = read_sections(file, document.data, KEYS, required=(COMMON,))
-    report_refused(reading)
     report_combinations(reading)
     path = _dump_path(reading, environ)
     problems = [*document.problems, *reading.problems]
     if problems or path is None:
         raise ConfigError(problems)
-    values = reading.values | {"path": path, "iterations": reading.values["iteration"]}
-    del values["iteration"]
-    return DumpSettings(file=file, text=document.text, notices=notices_of(reading), **values)
+    values, said = settle(reading.values, reading.given)
+    values |= {"path": path, "iterations": values.pop("iteration")}
+    values["ignores_useless_outputs"] = environ.get(USELESS_VARIABLE, "").strip() != "0"
+    notices = tuple(f"{file}: {DOTTED[key]} {words}" for key, words in said)
+    return DumpSettings(file=file, text=document.text, notices=notices, **values)
 
 
 def _dump_path(reading: Reading, environ: Mapping[str, str]) -> Path | None:

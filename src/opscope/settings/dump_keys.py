@@ -1,10 +1,9 @@
-"""The dump config: which keys there are, what each allows, and what is not there yet."""
+"""The dump config: which keys there are, what each allows, and what selects nothing."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from opscope.settings.checks import InvalidError, boolean, integer, is_any, list_of, one_of, text
+from opscope.settings.checks import InvalidError, boolean, integer, list_of, one_of, text
+from opscope.settings.dump_combinations import EXCEPTION
 from opscope.settings.iterations import MAX_STEP, Iterations
 from opscope.settings.kernels import KernelPattern
 from opscope.settings.paths import file_name
@@ -60,59 +59,31 @@ KEYS = (
     Key(COMMON, "support_device", list_of(integer(0)), None),
     Key(COMMON, "statistic_category", list_of(one_of(*STATISTICS)), DEFAULT_STATISTICS),
     Key(COMMON, "op_debug_mode", one_of(0, 1, 2, 3, 4), 0),
-    Key(COMMON, "overflow_number", integer(0), 0, status="later"),
+    Key(COMMON, "overflow_number", integer(0), 0),
     Key(COMMON, "file_format", one_of("npy", "bin"), "npy"),
     Key(E2E, "enable", boolean, False),
     Key(E2E, "trans_flag", boolean, True),
     Key(E2E, "stat_calc_mode", one_of("host", "device"), None),
     Key(E2E, "device_stat_precision_mode", one_of("high", "low"), "high"),
     Key(E2E, "sample_mode", one_of(0, 1), 0),
-    Key(E2E, "sample_num", integer(1), 100, status="later"),
+    Key(E2E, "sample_num", integer(1), 100),
     Key(E2E, "save_kernel_args", boolean, False),
 )
 DOTTED = {key.name: key.dotted for key in KEYS}
 
 
-class Refusal(NamedTuple):
-    """A valid value that this version cannot act on, and what to write instead."""
-
-    key: str
-    value: object
-    instead: str
-
-
-REFUSALS = (
-    Refusal("op_debug_mode", 1, "use 0"),
-    Refusal("op_debug_mode", 2, "use 0"),
-    Refusal("op_debug_mode", 3, "use 0"),
-    Refusal("op_debug_mode", 4, "use 0"),
-    Refusal("dump_mode", 2, "use 0 or 1"),
-    Refusal("file_format", "bin", 'use "npy"'),
-    Refusal("trans_flag", False, "use true"),
-    Refusal("sample_mode", 1, "use 0"),
-    Refusal("save_kernel_args", True, "use false"),
-)
-
-
-def report_refused(reading: Reading) -> None:
-    """Refuse values whose effect does not exist yet, rather than ignore them."""
-    for key, value, instead in REFUSALS:
-        if is_any(reading.values.get(key), (value,)):
-            message = f"is not supported yet by this version; {instead}"
-            reading.problem(DOTTED[key], value, message)
-
-
 def report_combinations(reading: Reading) -> None:
     """Report keys that are right by themselves but select nothing together."""
     values = reading.values
-    if values.get("dump_mode") == 1 and values.get("kernels") == ():
+    debugs = values.get("op_debug_mode")
+    if values.get("dump_mode") == 1 and values.get("kernels") == () and debugs == 0:
         message = "must name at least one operator when dump_mode is 1"
         reading.problem(DOTTED["kernels"], [], message)
     if values.get("support_device") == ():
         message = "selects no device; list at least one, or leave the key out for all"
         reading.problem(DOTTED["support_device"], [], message)
     iterations, first = values.get("iteration"), values.get("initial_iteration")
-    if isinstance(iterations, Iterations) and isinstance(first, int):
+    if isinstance(iterations, Iterations) and isinstance(first, int) and debugs != EXCEPTION:
         _report_unreachable(reading, iterations, first)
 
 
@@ -120,32 +91,3 @@ def _report_unreachable(reading: Reading, iterations: Iterations, first: int) ->
     if iterations.last is not None and iterations.last < first:
         message = f"selects no step: counting starts at initial_iteration = {first}"
         reading.problem(DOTTED["iteration"], iterations.text, message)
-
-
-def notices_of(reading: Reading) -> tuple[str, ...]:
-    """What the person should know about keys that have no effect as they are combined."""
-    values, given = reading.values, reading.given
-    candidates = (
-        (
-            "kernels",
-            values["kernels"] and values["dump_mode"] == 0,
-            "has no effect with dump_mode 0, which dumps every operator",
-        ),
-        (
-            "statistic_category",
-            "statistic_category" in given and values["saved_data"] == "tensor",
-            'has no effect with saved_data "tensor"',
-        ),
-        (
-            "overflow_number",
-            values["overflow_number"] != 0,
-            "has no effect with op_debug_mode 0",
-        ),
-        ("sample_num", "sample_num" in given, "has no effect with sample_mode 0"),
-        (
-            "device_stat_precision_mode",
-            values["device_stat_precision_mode"] == "low" and values["stat_calc_mode"] == "host",
-            'has no effect with stat_calc_mode "host"',
-        ),
-    )
-    return tuple(f"{reading.file}: {DOTTED[key]} {why}" for key, true, why in candidates if true)

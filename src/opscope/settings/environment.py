@@ -73,11 +73,13 @@ _ALL = (
     Variable("WORLD_SIZE", "now", "the number of ranks", whole(1)),
     Variable("MINDSPORE_DUMP_CONFIG", "now", "the dump config"),
     Variable("MS_DIAGNOSTIC_DATA_PATH", "now", "where dumps go whose config has no path"),
-    Variable("MS_DEV_SAVE_GRAPHS", "later", "how much of the graphs is saved", whole(0, 3)),
+    Variable(
+        "MS_DEV_SAVE_GRAPHS", "now", "1 to 3 save the graphs, also without a dump", whole(0, 3)
+    ),
     Variable(
         "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT",
-        "does not apply",
-        "every output tensor is dumped; there are no reserved outputs to leave out",
+        "now",
+        "0 also dumps outputs that nothing ever reads",
         _BIT,
     ),
     Variable("MS_RDR_ENABLE", "later", "switches the flight recorder on", _BIT),
@@ -113,6 +115,7 @@ class Environment:
     """The name of the variable that `dump_config` came from."""
     run_dir: str = ""
     disabled: bool = False
+    saves_graphs: bool = False
     rank: int = 0
     problems: tuple[Problem, ...] = ()
     notices: tuple[str, ...] = ()
@@ -147,6 +150,7 @@ def _environment(
         dump_variable=variable,
         run_dir=str(values.get("OPSCOPE_RUN_DIR", "")),
         disabled=bool(values.get("OPSCOPE_DISABLE", False)),
+        saves_graphs=bool(values.get("MS_DEV_SAVE_GRAPHS", 0)),
         rank=rank if isinstance(rank, int) else 0,
         problems=tuple(problems),
         notices=tuple(notices),

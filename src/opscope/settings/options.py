@@ -59,6 +59,22 @@ def _phases(value: object) -> frozenset[str]:
     return frozenset(list_of(one_of(*PHASES))(names))
 
 
+def _kinds(value: object) -> str:
+    """Conditions that `on_hit` applies to, as one text."""
+    from opscope.watch.reaction import kinds_of
+
+    words = value if isinstance(value, str) else ",".join(list_of(text)(value))
+    try:
+        kinds_of(words)
+    except ValueError as error:
+        raise InvalidError(f"{error}; give nonfinite, all, or abbreviations: TO,WCL") from None
+    return words
+
+
+def _size_or_none(value: object) -> int:
+    return 0 if value in ("none", 0, "0") else parse_size(value)
+
+
 OPTIONS: dict[str, Check] = {
     "dump": _path,
     "watch": _word,
@@ -71,6 +87,11 @@ OPTIONS: dict[str, Check] = {
     "budget": parse_size,
     "keep_runs": _number(0),
     "include": _phases,
+    "on_hit": one_of("stop", "log"),
+    "on_hit_kinds": _kinds,
+    "quick": boolean,
+    "strict": boolean,
+    "save_state": _size_or_none,
 }
 """Every option by the name it has in a project file."""
 

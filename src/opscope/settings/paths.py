@@ -47,3 +47,11 @@ def file_name(text: str) -> str:
 def _check_names(text: str) -> None:
     for name in text.split("/"):
         file_name(name)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file of this name; text that cannot be a path is none."""
+    try:
+        return path.is_file()
+    except OSError:  # such as a name that is too long
+        return False

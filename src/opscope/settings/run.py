@@ -21,7 +21,7 @@ from opscope.settings.options import (
     flag_layer,
     project_layer,
 )
-from opscope.settings.paths import writable_directory
+from opscope.settings.paths import is_file, writable_directory
 from opscope.settings.projectfile import read_project_file
 from opscope.settings.wire import WIRE_VERSION, decode, encode
 
@@ -46,7 +46,19 @@ class RunSettings:
     """How many runs to keep; 0 keeps all."""
     include: frozenset[str] = field(default_factory=frozenset)
     """Phases that are left out unless asked for: "setup", "eval"."""
+    on_hit: str = "stop"
+    """What a hit does: "stop" ends training, "log" only tells of it."""
+    on_hit_kinds: str = "nonfinite"
+    """Which hits that is about: "nonfinite", "all", or abbreviations of conditions."""
+    quick: bool = False
+    """Check finiteness only."""
+    strict: bool = False
+    """Wait for the statistics of a GPU before each update."""
+    save_state: int = 1 << 30
+    """How many bytes of state a hit may save; 0 saves nothing."""
     disabled: bool = False
+    saves_graphs: bool = False
+    """Whether graphs are written also without a dump."""
     run_asked: bool = False
     """Whether a run directory was asked for beside a dump."""
     notices: tuple[str, ...] = ()
@@ -66,7 +78,8 @@ class RunSettings:
     @property
     def active(self) -> bool:
         """Whether anything is switched on at all."""
-        return not self.disabled and (self.dump is not None or self.writes_run)
+        wanted = self.dump is not None or self.writes_run or self.saves_graphs
+        return wanted and not self.disabled
 
     def to_json(self) -> str:
         """These settings as text, for a process that is to have exactly the same."""
@@ -110,10 +123,12 @@ def load_run_settings(
     problems = [problem for layer in layers for problem in layer.problems]
     merged = _merge(layers)
     dump = _load_dump(merged.get("dump"), environ, problems)
+    _check_watch(merged.get("watch"), problems)
     run_dir = _load_run_dir(merged.get("run_dir"), problems)
     if problems:
         raise ConfigError(list(_unique(problems)))
     settings = _settings(merged, dump, run_dir, _asks_for_run(layers))
+    settings = replace(settings, saves_graphs=environment.saves_graphs)
     _refuse_empty_dump(settings, merged)
     return replace(settings, notices=(*environment.notices, *_notices(settings, layers[0])))
 
@@ -144,6 +159,18 @@ def _with_origin(problem: Problem, given: Given) -> Problem:
     return replace(problem, message=f"{problem.message} (named by {given.key})")
 
 
+def _check_watch(given: Given | None, problems: list[Problem]) -> None:
+    """Watchpoints are read again where they are used; here only their problems count."""
+    if given is None or given.value in ("none", "recommended"):
+        return
+    from opscope.watch.watch_set import load
+
+    try:
+        load(given.value, given.folder)
+    except ConfigError as error:
+        problems += error.problems
+
+
 def _load_run_dir(given: Given | None, problems: list[Problem]) -> Path | None:
     if given is None:
         return None
@@ -159,6 +186,9 @@ def _settings(
 ) -> RunSettings:
     values = {name: given.value for name, given in merged.items()}
     values |= {"dump": dump, "run_dir": run_dir, "run_asked": run_asked}
+    watch = merged.get("watch")
+    if watch is not None and is_file(watch.folder / watch.value):
+        values["watch"] = str(watch.folder / watch.value)  # where it is for processes elsewhere
     if "budget" in values:
         values["budget_bytes"] = values.pop("budget")
     return RunSettings(**values)
@@ -190,8 +220,6 @@ def _asks_for_run(layers: Sequence[Layer]) -> bool:
 def _notices(settings: RunSettings, flags: Layer) -> Iterator[str]:
     if settings.dump is not None:
         yield from settings.dump.notices
-    if "watch" in flags.options and settings.watches:
-        yield f"{flags.options['watch'].key}: watchpoints are not evaluated yet by this version"
     if not settings.active:
         yield "nothing is switched on: the script runs unobserved"
 

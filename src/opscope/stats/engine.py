@@ -76,6 +76,11 @@ class Engine:
             self._cuda = CudaRows(self._precision, self._new_device)
         self._cuda.submit(tensor, address)
 
+    @property
+    def has_device(self) -> bool:
+        """Whether rows of a device have been asked for: they come late."""
+        return self._cuda is not None
+
     def _new_device(self, index: int, device: DeviceRows) -> None:
         if self.on_device is not None:
             self.on_device(index, device)

@@ -74,6 +74,7 @@ def update_ratio(n: Numbers, epsilon: float) -> Measured:
         return Measured(np.full(len(n), np.nan), reason)
     with np.errstate(divide="ignore", invalid="ignore"):
         actual = n.change.mean / (n.change.mean_abs_before + epsilon)
+    actual = np.where(n.change.mean == 0, 0.0, actual)  # also from 0 to 0 with no epsilon
     actual = np.where(n.change.infinite, np.inf, actual)
     unknown = (reason == CHECKED) & np.isnan(actual)
     return Measured(actual, np.where(unknown, INCOMPARABLE, reason).astype(np.uint8))

@@ -68,7 +68,7 @@ class Selection:
             and (not self.op_type or _is_type(self.op_type, node))
             and (not self.scope or _in_scope(self.scope, node))
             and (not self.line or at_line(node, self.line))
-            and (not self.parameter or fnmatchcase(parameter, self.parameter))
+            and (not self.parameter or _is_parameter(self.parameter, parameter))
         )
 
     def given(self) -> dict[str, str]:
@@ -105,6 +105,11 @@ def _names(pattern: str, name: str) -> bool:
     if any(sign in pattern for sign in "*?["):
         return fnmatchcase(name, pattern)
     return name == pattern or name.endswith("/" + pattern)
+
+
+def _is_parameter(pattern: str, parameter: str) -> bool:
+    """Whether there is a parameter, and of that name."""
+    return bool(parameter) and fnmatchcase(parameter, pattern)
 
 
 def _in_scope(pattern: str, node: Node) -> bool:

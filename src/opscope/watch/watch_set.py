@@ -11,13 +11,16 @@ from typing import Any
 
 from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.settings.checks import did_you_mean, kind
+from opscope.settings.paths import is_file
 from opscope.watch.catalogue import BY_NAME
 from opscope.watch.recommended import recommended
-from opscope.watch.watchpoint import Watchpoint, parse, spread_parts
+from opscope.watch.watchpoint import SELECT_KEYS, Watchpoint, parse, spread_parts
 
 _WORDS = ("none", "recommended")
 _TOP = ("version", "recommended", "watchpoints")
 _VERSION = 1
+_TEXTS = ("name", "mute", *SELECT_KEYS)
+"""Parts of a specification that are text, whatever they look like."""
 
 
 class WatchSet:
@@ -26,7 +29,9 @@ class WatchSet:
     def __init__(self, watchpoints: Iterable[Watchpoint] = ()) -> None:
         self._by_id: dict[int, Watchpoint] = {}
         self.revision = 0
-        for watchpoint in watchpoints:
+        # Those with an id of their own come first, so that nobody is given it before.
+        listed = list(watchpoints)
+        for watchpoint in [w for w in listed if w.id] + [w for w in listed if not w.id]:
             self.add(watchpoint)
 
     def __iter__(self) -> Iterator[Watchpoint]:
@@ -57,6 +62,8 @@ class WatchSet:
 
     def change(self, number: int, **parts: Any) -> Watchpoint:
         """Change parts of one: `enabled`, `name`, `params`, `select` or `mute`; checked."""
+        if "id" in parts:
+            raise OpscopeError(f"watchpoint {number} keeps its id")
         data = self[number].to_json() | parts
         self._by_id[number] = parse(data, number, "watchpoint", str(number))
         self.revision += 1
@@ -92,16 +99,15 @@ def load(what: str, folder: Path | None = None) -> WatchSet:
     """
     text = what.strip()
     path = (folder or Path()) / text
-    if text not in _WORDS and (text.endswith(".json") or _is_file(path)):
+    if text not in _WORDS and (text.endswith(".json") or is_file(path)):
         return _from_file(path)
     return _from_spec(text)
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # too long for a path
-        return False
+def quick(watch: WatchSet) -> WatchSet:
+    """Only those watchpoints that are about NaN and Inf; the recommended ones if there are none."""
+    found = [watchpoint for watchpoint in watch if watchpoint.condition.nonfinite]
+    return WatchSet(found or recommended(quick=True))
 
 
 def _from_file(path: Path) -> WatchSet:
@@ -127,6 +133,9 @@ def from_json(data: Any, file: str) -> WatchSet:
     ]
     if data.get("version", _VERSION) != _VERSION:
         problems.append(Problem(file, "version", data["version"], f"must be {_VERSION}"))
+    if not isinstance(data.get("recommended", False), bool):
+        message = f"must be true or false, not {kind(data['recommended'])}"
+        problems.append(Problem(file, "recommended", data["recommended"], message))
     listed = data.get("watchpoints", [])
     if not isinstance(listed, list):
         problems.append(Problem(file, "watchpoints", listed, f"must be a list, not {kind(listed)}"))
@@ -136,7 +145,15 @@ def from_json(data: Any, file: str) -> WatchSet:
     )
     if problems:
         raise ConfigError(problems)
-    return WatchSet([*found, *(recommended() if data.get("recommended") else ())])
+    return _with_recommended(found, bool(data.get("recommended")))
+
+
+def _with_recommended(found: list[Watchpoint], wanted: bool) -> WatchSet:
+    """What was written keeps its ids; the recommended ones take those that are free."""
+    watch = WatchSet(found)
+    for watchpoint in recommended() if wanted else ():
+        watch.add(watchpoint)
+    return watch
 
 
 def _from_spec(text: str) -> WatchSet:
@@ -151,12 +168,12 @@ def _from_spec(text: str) -> WatchSet:
     found = _parse_all("--watch", [item for item in items if item[1] is not None], problems)
     if problems:
         raise ConfigError(problems)
-    return WatchSet([*found, *(recommended() if with_recommended else ())])
+    return _with_recommended(found, with_recommended)
 
 
 def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:
     try:
-        condition, *words = shlex.split(part)
+        condition, *words = _words(part)
     except ValueError as error:
         problems.append(Problem("--watch", part, MISSING, f"cannot be read: {error}"))
         return None
@@ -172,14 +189,20 @@ def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:
             message = "must be written key=value"
             problems.append(Problem("--watch", f"{part}: {word}", MISSING, message))
             return None
-        parts[key] = _number(value)
-    data = spread_parts(condition, parts)
-    for key, value in data.get("select", {}).items():
-        data["select"][key] = str(value) if not isinstance(value, str) else value
-    return data
+        parts[key] = value if key in _TEXTS else _number(value)
+    return spread_parts(condition, parts)
+
+
+def _words(part: str) -> list[str]:
+    """The words of a specification; quotes hold them together, a backslash is a backslash."""
+    lexer = shlex.shlex(part, posix=True)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    return list(lexer)
 
 
 def _number(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
     try:
         return int(text)
     except ValueError:

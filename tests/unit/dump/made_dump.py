@@ -31,6 +31,7 @@ from opscope.events import (
     Want,
 )
 from opscope.settings.dump import DumpSettings, load_dump_settings
+from opscope.settings.dump_keys import DOTTED, E2E
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.torch_values import dtype_name, shape_of, to_numpy
 
@@ -40,10 +41,12 @@ _NODE_IDS = itertools.count()
 _ANYWHERE = Outside("outside", "")
 
 
-def make_settings(path: Path, enable: bool = True, **common: Any) -> DumpSettings:
-    """Settings read from a real config file."""
+def make_settings(path: Path, enable: bool = True, **options: Any) -> DumpSettings:
+    """Settings read from a real config file; options go to the section they belong to."""
     base = {"path": str(path), "net_name": "Net", "iteration": "all"}
-    config = {"common_dump_settings": base | common, "e2e_dump_settings": {"enable": enable}}
+    e2e = {key: value for key, value in options.items() if DOTTED.get(key, "").startswith(E2E)}
+    common = {key: value for key, value in options.items() if key not in e2e}
+    config = {"common_dump_settings": base | common, "e2e_dump_settings": {"enable": enable} | e2e}
     file = path.with_name(path.name + ".json")
     file.write_text(json.dumps(config))
     return load_dump_settings(str(file), {})

@@ -16,8 +16,7 @@ from made_dump import MadeDump, NewDump, make_node, make_settings
 from opscope.dump.arena import Arena
 from opscope.dump.manifest import Manifest
 from opscope.dump.memory import DONE, SharedMemory
-from opscope.dump.statistic import Columns
-from opscope.dump.store import Store
+from opscope.dump.store import Plan, Store
 from opscope.dump.subject import Kind, Label, Moment, Place, Subject
 from opscope.events import Outside, Value
 
@@ -94,7 +93,7 @@ def test_a_repeated_value_takes_its_room_on_disk_once(new_dump: NewDump) -> None
 
 
 def test_without_hard_links_a_repeated_value_is_written_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, "Net", Columns([]), Manifest("run", 0), "t")
+    store = Store(tmp_path, Plan("Net"), Manifest("run", 0), "t")
     store.prepare("{}", "{}")
     label, kind = Label(0, "a.D_a", "a,D/a", "D/a"), Kind("float32", (3,))
     one, two, three = (Subject(label, Moment(n, 0, 0, "output", 0), kind) for n in range(3))
@@ -128,7 +127,7 @@ def test_a_parameter_is_copied_once(new_dump: NewDump, copies: list[int]) -> Non
     with new_dump(enable=False) as dump:
         dump.parameter(node, "weight", weight)
         dump.call(node, [weight], sources=[Outside("parameter", "weight")])
-        dump.call(node, [weight], sources=[Outside("outside", "weight")])
+        dump.call(node, [weight], sources=[Outside("batch", "weight")])
     assert len(copies) == 2
 
 

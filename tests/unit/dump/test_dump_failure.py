@@ -135,7 +135,7 @@ def test_no_memory_for_a_copy(
 ) -> None:
     from opscope.dump import background
 
-    def no_memory(tensor: object, for_digest: bool) -> None:
+    def no_memory(*_: object) -> None:
         raise MemoryError
 
     with new_dump(enable=False) as dump:

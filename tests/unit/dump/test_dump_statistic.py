@@ -193,7 +193,7 @@ def test_a_table_per_iteration_and_graph(new_dump: NewDump, enable: bool) -> Non
     [
         ({}, Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS),
         ({"input_output": 1}, Want.INPUT_VALUES),
-        ({"input_output": 2}, Want.OUTPUT_VALUES | Want.PARAMETERS),
+        ({"input_output": 2}, Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS),
         (
             {"saved_data": "statistic"},
             Want.INPUT_STATS | Want.OUTPUT_STATS,
@@ -208,7 +208,7 @@ def test_a_table_per_iteration_and_graph(new_dump: NewDump, enable: bool) -> Non
         ),
         (
             {"saved_data": "full", "input_output": 2},
-            Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
+            Want.INPUT_VALUES | Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
         ),
         ({"saved_data": "statistic", "input_output": 1}, Want.INPUT_STATS),
         (

@@ -329,5 +329,3 @@ def test_notices(tmp_path: Path, write_config: WriteConfig) -> None:
     )
     nothing = load_run_settings({"no_record": True, "watch": "none"}, {}, tmp_path)
     assert nothing.notices == ("nothing is switched on: the script runs unobserved",)
-    (watch,) = load_run_settings({"watch": "rules.toml"}, {}, tmp_path).notices
-    assert watch == "--watch: watchpoints are not evaluated yet by this version"

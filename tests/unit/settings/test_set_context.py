@@ -12,6 +12,7 @@ from opscope.settings.context import (
     Context,
     Recorder,
     current_context,
+    on_context,
     set_context,
 )
 from opscope.settings.context_keys import WITHOUT_EFFECT
@@ -120,10 +121,25 @@ def test_other_keys_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert current_context() == Context()
 
 
-def test_keys_that_come_later_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    set_context(save_graphs=2)
-    set_context(save_graphs=2, reserve_class_name_in_scope=True)
-    assert capsys.readouterr().err == "opscope: set_context: save_graphs has no effect yet\n"
+def test_keys_that_come_later_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, {})
+    set_context(env_config_path=file)
+    set_context(env_config_path=file, save_graphs=2, reserve_class_name_in_scope=True)
+    assert capsys.readouterr().err == "opscope: set_context: env_config_path has no effect yet\n"
+
+
+def test_a_listener_hears_of_what_was_set() -> None:
+    heard: list[bool] = []
+    on_context(lambda: heard.append(current_context().reserve_class_name_in_scope))
+    try:
+        set_context(reserve_class_name_in_scope=False)
+        with pytest.raises(ConfigError):
+            set_context(save_graphs=9)
+    finally:
+        on_context(lambda: None)
+    assert heard == [False]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
 enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
             kOutsideStats = 16, kParameters = 32 };
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
+constexpr int kArguments = 64;
 constexpr int64_t kKeptNumbers = int64_t{1} << 16;
 constexpr uint64_t kAccumulate = ~uint64_t{0};
 constexpr size_t kCodesRemembered = size_t{1} << 17, kSitesRemembered = size_t{1} << 18;
@@ -103,6 +104,8 @@ struct Hook {
   Ref mode, local, sites, late, by_id, engine_code, user_file, outside, plan_for,
       add_outputs, begin_call, end_call, before_write, become_mode, report;
   Ref known_object, order, changed;
+  Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
+  bool alarmed = false;
   KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, pending_view, previous, last_number,
       number_base, node_of_number;
@@ -173,6 +176,14 @@ bool mode_is_on_top() {
   return length > 0 && hook != nullptr &&
          TorchDispatchModeTLS::get_stack_at(length - 1)->ptr(getPyInterpreter()) ==
              hook->mode_pointer;
+}
+
+constexpr size_t kNan = 80, kPosinf = 88, kNeginf = 96;  // in a record, as stats/record.py has it
+
+uint64_t count_at(const char* record, size_t offset) {
+  uint64_t count = 0;
+  std::memcpy(&count, record + offset, sizeof count);
+  return count;
 }
 
 int64_t now_us() {
@@ -284,6 +295,8 @@ struct Call {
   c10::SmallVector<PyObject*, 8> sources;
   c10::SmallVector<const at::Tensor*, 4> written;
   std::vector<Job> jobs;
+  c10::SmallVector<at::Tensor, 8> inputs;  // kept for the alarm
+  c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
   Ref node, base_source;
   Ref delivered;  // what Python calls this call, where it hands values to sinks
   int64_t node_id = 0, index = 0, flags = 0;
@@ -556,6 +569,8 @@ void note_moment(const Call& call) {
   moments.push_back(now_us());
 }
 
+using Produced = c10::SmallVector<const at::Tensor*, 8>;
+
 // The row of what came from `source`, if it is of these very elements; null otherwise.
 const Seen* seen_of(PyObject* source, const at::Tensor& tensor) {
   RowBook& rows = hook->rows;
@@ -603,8 +618,21 @@ void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& 
         call.base.scalar_type() == tensor->scalar_type()) {
       known = seen_of(call.base_source.get(), call.base);
     }
-    rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+    const char* record =
+        rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+    if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
   }
+}
+
+// Tells of a call that made NaN or Inf, while its tensors are at hand.
+void raise_alarm(Call& call, PyObject* node, const Produced& produced, bool has_nan) {
+  Quiet quiet;
+  c10::SmallVector<const at::Tensor*, 8> inputs;
+  for (const at::Tensor& tensor : call.inputs) inputs.push_back(&tensor);
+  Ref index = number(call.index), read = list_of(inputs), made = list_of(produced);
+  checked(PyObject_CallFunctionObjArgs(hook->alarm.get(), node, index.get(),
+                                       has_nan ? Py_True : Py_False, read.get(), made.get(),
+                                       nullptr));
 }
 
 // Sinks want the tensors themselves.
@@ -648,6 +676,7 @@ bool begin(Call& call) {
   if (node == nullptr) return false;
   if (call.op->kind != kNothing && PyList_GET_SIZE(hook->node_outputs.get(node)) == 0) return false;
   const int64_t flags = flags_of(node);
+  if (flags & kArguments) return false;
 
   call.node = Ref::share(node);
   call.node_id = hook->node_id.number(node);
@@ -672,6 +701,9 @@ bool begin(Call& call) {
     begin_in_python(call, node);
   } else if (flags != 0) {
     note_moment(call);
+    if (hook->alarmed) {
+      for (const at::Tensor* tensor : call.tensors) call.inputs.push_back(*tensor);
+    }
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
   if (call.op->writes) announce_write(call);
@@ -681,8 +713,6 @@ bool begin(Call& call) {
   }
   return true;
 }
-
-using Produced = c10::SmallVector<const at::Tensor*, 8>;
 
 // The outputs by slot: what was returned, null where nothing was, then what else was written to.
 Produced collect_outputs(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
@@ -847,6 +877,7 @@ void watch(const Road& road) {
   ++hook->native_calls;
   run(call.jobs, hook->rows.row);
   call.jobs.clear();
+  PyObject* node = nullptr;
   try {
     road.plain();
   } catch (...) {
@@ -857,6 +888,7 @@ void watch(const Road& road) {
   }
   {
     Gil gil;
+    node = call.node.get();  // which its mode keeps
     try {
       finish(call, handle, *stack);
       call.release();
@@ -866,6 +898,19 @@ void watch(const Road& road) {
     }
   }
   run(call.jobs, hook->rows.row);
+  bool has_nan = false, bad = false;
+  for (const char* record : call.records) {
+    has_nan = has_nan || count_at(record, kNan) != 0;
+    bad = bad || has_nan || (count_at(record, kPosinf) | count_at(record, kNeginf)) != 0;
+  }
+  if (bad) {
+    Gil gil;
+    try {
+      raise_alarm(call, node, collect_outputs(call, handle, *stack), has_nan);
+    } catch (const std::exception& error) {
+      report(error.what());
+    }
+  }
 }
 
 void dispatch(const void*, const c10::OperatorHandle& handle, Arguments* stack) {
@@ -1032,6 +1077,8 @@ void configure(PyObject* settings) {
   h.end_call = take(settings, "end_call");
   h.before_write = take(settings, "before_write");
   h.report = take(settings, "report");
+  h.alarm = take(settings, "alarm");
+  h.alarmed = h.alarm.get() != Py_None;
   h.reserved = number_in(settings, "reserved");
   Ref state = take(settings, "ThreadState"), site = take(settings, "Site"),
       node = take(settings, "Node"), output = take(settings, "Output"),

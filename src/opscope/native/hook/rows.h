@@ -83,7 +83,8 @@ class RowBook {
 
   // Write the row of a value into a new record, or see to it that it will be. `known` is a row of
   // the same elements, or null. `mine` is where this value's row is remembered.
-  void measure(const Place& place, int64_t slot, const at::Tensor& tensor, PyObject* source,
+  // Returns the record, unless Python made it.
+  char* measure(const Place& place, int64_t slot, const at::Tensor& tensor, PyObject* source,
                const Seen* known, Seen& mine, std::vector<Job>& jobs);
 
   void end_step() {

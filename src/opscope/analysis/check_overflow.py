@@ -1,0 +1,116 @@
+"""OO on a run: operators that turn sound inputs into NaN or Inf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.analysis.check_findings import Findings, Scope
+from opscope.analysis.check_select import Selector
+from opscope.analysis.soundness import Birth, Soundness
+from opscope.events import IO, Node, Phase
+from opscope.read.run import Rank
+from opscope.watch.hits import Hit
+from opscope.watch.selection import base_type
+from opscope.watch.watchpoint import Watchpoint
+
+Records = NDArray[np.void]
+_EMPTY = ("empty", "new_empty")
+
+
+class Overflows:
+    """Notes in which steps there is anything bad, and then follows those."""
+
+    def __init__(
+        self,
+        watchpoints: Sequence[Watchpoint],
+        scope: Scope,
+        findings: Findings,
+        selectors: Mapping[int, Selector],
+    ) -> None:
+        self._watchpoints = watchpoints
+        self._scope = scope
+        self._findings = findings
+        self._selectors = selectors
+        self._steps: set[int] = set()
+        self._first: int | None = None
+
+    def take(self, records: Records) -> None:
+        """Look at more rows."""
+        if not self._watchpoints or not len(records):
+            return
+        self._findings.values += len(records) * len(self._watchpoints)
+        first = int(records["step"].min())
+        self._first = first if self._first is None else min(first, self._first)
+        bad = (records["nan"] | records["posinf"] | records["neginf"]) > 0
+        self._steps.update(np.unique(records["step"][bad]).tolist())
+
+    def check(self, rank: Rank) -> None:
+        """Report where it began in each step."""
+        if not self._steps or self._first is None:
+            return
+        _mark_empty(rank.nodes)
+        records = {step.step: step for step in rank.steps}
+        soundness = Soundness()
+        for step in _with_sources(rank, sorted(self._steps | {self._first})):
+            soundness.begin()
+            rows = rank.stats(steps={step})
+            rows = rows[rows["node"] < max(rank.nodes) + 1]
+            births = [*soundness.follow(rows, rank.nodes.__getitem__)]
+            record = records.get(step)
+            if record is not None:
+                births += soundness.release(loss.node for loss in record.losses)
+                if record.skipped:
+                    births = [b for b in births if b.node.phase is Phase.FORWARD]
+            self._report(step, births)
+
+    def _report(self, step: int, births: Sequence[Birth]) -> None:
+        for watchpoint in self._watchpoints:
+            for birth in births:
+                if self._selectors[watchpoint.id].node(birth.node):
+                    self._findings.hits.append(self._hit(watchpoint, step, birth))
+
+    def _hit(self, watchpoint: Watchpoint, step: int, birth: Birth) -> Hit:
+        came = birth.entered
+        message = f"{birth.node.op_type} turns sound inputs into {birth.bad.text}"
+        if came is not None:
+            message = f"{birth.bad.text} came in with the {came.kind} {came.name}".rstrip()
+        return Hit(
+            watchpoint,
+            step,
+            self._scope.rank,
+            message,
+            birth.node,
+            IO.OUTPUT if came is None else IO.INPUT,
+            birth.slot,
+            birth.call,
+            came.name if came is not None and came.kind == "parameter" else "",
+            nan=birth.bad.nan,
+            posinf=birth.bad.posinf,
+            neginf=birth.bad.neginf,
+        )
+
+
+def _with_sources(rank: Rank, steps: Sequence[int]) -> Iterator[int]:
+    """The steps; while each is looked at, nodes have the sources that they had in it."""
+    changing = [(rank.nodes[n], h) for n, h in rank.sources.items() if len(h) > 1]
+    latest = [node.sources for node, _ in changing]
+    try:
+        for step in steps:
+            for node, history in changing:
+                in_time = [entry for entry in history if entry.step <= step]
+                node.sources = (in_time or history[:1])[-1].sources
+            yield step
+    finally:
+        for (node, _), sources in zip(changing, latest, strict=True):
+            node.sources = sources
+
+
+def _mark_empty(nodes: Mapping[int, Node]) -> None:
+    """A run does not say which outputs are memory that nobody wrote to; operators' types do."""
+    for node in nodes.values():
+        if base_type(node).startswith(_EMPTY):
+            for output in node.outputs:
+                output.uninitialised = True

@@ -1,0 +1,320 @@
+"""The verdict on a step with NaN or Inf: where it began, why, how far it went, what helps."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opscope.analysis.explain import Case, Explanation, Known, explain
+from opscope.analysis.soundness import Birth, Records, Soundness, Status, ancestors
+from opscope.events import Frame, Node, Output, Source
+from opscope.stats.record import INPUT, OUTPUT, row_from
+
+Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
+_BEFORE = 5
+_FLOOR = 1e3
+_JUMP = 10.0
+
+
+class Step(NamedTuple):
+    """What is known of the step that a verdict is about."""
+
+    step: int
+    rank: int
+    soundness: Soundness
+    nodes: Callable[[int], Node]
+    """Nodes by id."""
+    kinds: Kinds
+    loss_nodes: Sequence[Node | None] = ()
+    earlier: Records | None = None
+    """Rows of steps before, oldest first."""
+    code: Callable[[Frame], str] = lambda frame: linecache.getline(frame.file, frame.line).strip()
+
+
+def find_origin(step: Step, suspect: Node | None = None) -> Birth | None:
+    """Where it began: the earliest birth, or for infinities on purpose where they took over."""
+    births = step.soundness.births
+    if births:
+        return min(births, key=lambda birth: birth.call)
+    for node in (*step.loss_nodes, suspect):
+        if node is not None and (found := _took_over(step.soundness, node)) is not None:
+            return found
+    return None
+
+
+def _took_over(soundness: Soundness, node: Node) -> Birth | None:
+    """The first value with nothing finite left, among those a node's outputs come from."""
+    places = ancestors(node, soundness.status)
+    if not places:
+        return None
+    by_id = {node.id: node}
+    _collect(node, by_id)
+    whole = [place for place in places if soundness.bad[place].finite == 0]
+    chosen = min(whole or places, key=lambda place: soundness.call_of[place])
+    if not whole:
+        chosen = max(places, key=lambda place: soundness.call_of[place])
+    bad, call = soundness.bad[chosen], soundness.call_of[chosen]
+    return Birth(by_id[chosen[0]], call, chosen[1], bad, of=Status.ON_PURPOSE)
+
+
+def _collect(node: Node, found: dict[int, Node]) -> None:
+    todo = [node]
+    while todo:
+        for source in todo.pop().sources:
+            if isinstance(source, Output) and source.node.id not in found:
+                found[source.node.id] = source.node
+                todo.append(source.node)
+
+
+def verdict(step: Step, origin: Birth) -> dict[str, Any]:
+    """Everything about the origin, as plain data."""
+    node, soundness = origin.node, step.soundness
+    frame = node.stack.where
+    explanation = _explain(step, origin)
+    return {
+        "step": step.step,
+        "rank": step.rank,
+        "node": node.id,
+        "name": node.name,
+        "op_type": node.op_type,
+        "op": node.op,
+        "scope": node.scope,
+        "phase": str(node.phase),
+        "forward": node.forward.name if node.forward is not None else None,
+        "arguments": dict(node.arguments),
+        "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+        "code": step.code(frame) if frame is not None else "",
+        "stack": [f"{f.file}:{f.line}" for f in node.stack.frames if f.user],
+        "entered": _entered(origin),
+        "slot": origin.slot,
+        "bad": origin.bad._asdict(),
+        "what": explanation.what,
+        "advice": explanation.advice,
+        "inputs": [_value(step, node, INPUT, slot) for slot in range(len(node.sources))],
+        "outputs": [_value(step, node, OUTPUT, slot) for slot in range(len(node.outputs))],
+        "reached": _reached(step),
+        "spread": _spread(soundness, origin),
+        "others": len(soundness.births) - 1 if soundness.births else 0,
+        "before": _before(step, origin),
+        "abnormal": _abnormal(step, origin),
+    }
+
+
+def _explain(step: Step, origin: Birth) -> Explanation:
+    node, soundness = origin.node, step.soundness
+    inputs = [_known(step, soundness.row(node, INPUT, slot)) for slot in range(len(node.sources))]
+    slot = origin.slot if origin.entered is None else 0
+    return explain(Case(origin, inputs, _known(step, soundness.row(node, OUTPUT, slot))))
+
+
+def _known(step: Step, record: np.void | None) -> Known | None:
+    if record is None:
+        return None
+    dtype, shape = step.kinds(int(record["shape"]))
+    return Known(row_from(record), dtype, shape)
+
+
+def _entered(origin: Birth) -> dict[str, str] | None:
+    if origin.entered is None:
+        return None
+    return {"kind": origin.entered.kind, "name": origin.entered.name}
+
+
+def _value(step: Step, node: Node, side: int, slot: int) -> dict[str, Any]:
+    known = _known(step, step.soundness.row(node, side, slot))
+    data: dict[str, Any] = {"slot": slot}
+    if side == INPUT:
+        data["source"] = source_text(node.sources[slot])
+    if known is not None:
+        data |= {"dtype": known.dtype, "shape": list(known.shape), **known.row._asdict()}
+    return data
+
+
+def source_text(source: Source) -> str:
+    """Where an input came from, in words."""
+    if isinstance(source, Output):
+        return f"{source.node.name}:{source.slot}"
+    return f"{source.kind} {source.name}".strip()
+
+
+def _reached(step: Step) -> dict[str, Any]:
+    soundness = step.soundness
+    loss = any(
+        node is not None and any((node.id, s) in soundness.status for s in range(4))
+        for node in step.loss_nodes
+    )
+    return {
+        "loss": loss,
+        "gradients": len(soundness.reached_gradient),
+        "parameters": len(soundness.reached_parameter),
+    }
+
+
+def _spread(soundness: Soundness, origin: Birth) -> dict[str, int]:
+    records = soundness.records()
+    later = records[(records["call"] >= origin.call) & (records["io"] == OUTPUT)]
+    bad = np.count_nonzero(later["nan"] | later["posinf"] | later["neginf"])
+    return {"values": int(bad), "of": len(later)}
+
+
+def _before(step: Step, origin: Birth) -> list[dict[str, Any]]:
+    """The last operators before the origin, and their first outputs."""
+    found = []
+    records = step.soundness.records()
+    earlier = records[records["call"] < origin.call]
+    calls = np.unique(earlier["call"])[-_BEFORE:]
+    for call in calls.tolist():
+        node = step.nodes(int(earlier["node"][earlier["call"] == call][-1]))
+        frame = node.stack.where
+        known = _known(step, step.soundness.row(node, OUTPUT, 0))
+        found.append(
+            {
+                "name": node.name,
+                "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+                "min": known.row.min if known is not None else None,
+                "max": known.row.max if known is not None else None,
+            }
+        )
+    return found
+
+
+def _abnormal(step: Step, origin: Birth) -> dict[str, Any] | None:
+    """The first value, in this or an earlier step, far beyond all it had been before."""
+    now = step.soundness.records()
+    now = now[(now["io"] == OUTPUT) & (now["call"] < origin.call)]
+    if step.earlier is None or not len(step.earlier):
+        return None
+    rows = np.concatenate([step.earlier[step.earlier["io"] == OUTPUT], now])
+    rows = rows[(rows["kind"] == 0) & (rows["count"] > 0)]
+    size = np.maximum(np.abs(rows["min"]), np.abs(rows["max"]))
+    size = np.where(np.isfinite(size), size, np.inf)
+    key = rows["node"].astype(np.int64) * 1024 + rows["slot"]
+    order = np.lexsort((rows["step"], key))
+    key, size, rows = key[order], size[order], rows[order]
+    first = _first_jump(key, size, rows)
+    if first is None:
+        return None
+    record, most = first
+    node = step.nodes(int(record["node"]))
+    frame = node.stack.where
+    return {
+        "step": int(record["step"]),
+        "name": node.name,
+        "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+        "largest": float(max(abs(record["min"]), abs(record["max"]))),
+        "before": most,
+    }
+
+
+def _first_jump(
+    key: np.ndarray[Any, np.dtype[np.int64]],
+    size: np.ndarray[Any, np.dtype[np.float64]],
+    rows: Records,
+) -> tuple[np.void, float] | None:
+    best: tuple[int, int, np.void, float] | None = None
+    starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    for start, end in zip(starts, np.r_[starts[1:], len(key)], strict=True):
+        if end - start < 3:
+            continue
+        most = np.maximum.accumulate(size[start:end])
+        jumps = np.flatnonzero(
+            (size[start + 1 : end] > _JUMP * most[:-1]) & (size[start + 1 : end] > _FLOOR)
+        )
+        jumps = jumps[jumps >= 1]
+        if len(jumps):
+            at = start + 1 + int(jumps[0])
+            record = rows[at]
+            place = int(record["step"]), int(record["call"])
+            if best is None or place < best[:2]:
+                best = (*place, record, float(most[int(jumps[0])]))
+    return None if best is None else (best[2], best[3])
+
+
+# ----------------------------------------------------------------------------------------- text
+
+
+def shown_path(path: str) -> str:
+    """A path as short as it can be from here."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:
+        return path
+    return relative if not relative.startswith("..") else path
+
+
+def shown_place(where: str) -> str:
+    """`file:line` with a short path."""
+    file, _, line = where.rpartition(":")
+    return f"{shown_path(file)}:{line}" if file else where
+
+
+def text(data: dict[str, Any]) -> list[str]:
+    """The verdict for a person, ending in the line `origin: file:line`."""
+    entered = data["entered"]
+    lines = [
+        f"NaN or Inf in step {data['step']}, rank {data['rank']}: "
+        + (
+            f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
+            if entered
+            else "it began here"
+        ),
+        f"  operator  {data['name']}  ({data['op']}, {data['phase']})",
+    ]
+    if data["forward"]:
+        lines.append(f"  gradient of  {data['forward']}")
+    lines.append(f"  scope     {data['scope']}")
+    if data["where"]:
+        lines.append(f"  code      {shown_place(data['where'])}  {data['code']}")
+    lines.append(f"  what      {data['what']}")
+    lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
+    lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
+    lines.append(f"  reached   {_shown_reach(data)}")
+    if data["abnormal"]:
+        odd = data["abnormal"]
+        lines.append(
+            f"  abnormal  since step {odd['step']}: {odd['name']} ({shown_place(odd['where'])}) "
+            f"up to {odd['largest']:.4g}, at most {odd['before']:.4g} before"
+        )
+    lines += [f"  before    {_shown_before(b)}" for b in data["before"]]
+    lines.append(f"  advice    {data['advice']}")
+    lines.append(f"origin: {shown_place(data['where'])}" if data["where"] else "origin: unknown")
+    return lines
+
+
+def _shown(value: dict[str, Any]) -> str:
+    source = f"{value['source']}: " if value.get("source") else ""
+    if "count" not in value:
+        return f"{source}no statistics"
+    shape = "x".join(map(str, value["shape"])) or "scalar"
+    head = f"{source}{value['dtype']} {shape}"
+    if not value["count"]:
+        return f"{head}, empty"
+    bad = [
+        f"{value[k]} {w}"
+        for k, w in (("nan", "NaN"), ("posinf", "+Inf"), ("neginf", "-Inf"))
+        if value[k]
+    ]
+    zeros = [f"{value['zero']} zeros"] if value["zero"] else []
+    numbers = f"min {value['min']:.6g} max {value['max']:.6g} mean {value['mean']:.6g}"
+    return ", ".join([head, numbers, *zeros, *bad])
+
+
+def _shown_reach(data: dict[str, Any]) -> str:
+    reached, spread = data["reached"], data["spread"]
+    parts = ["the loss"] if reached["loss"] else []
+    for key, word in (("gradients", "gradient"), ("parameters", "parameter")):
+        if reached[key]:
+            parts.append(f"{reached[key]} {word}{'s' if reached[key] > 1 else ''}")
+    where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
+    return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
+
+
+def _shown_before(entry: dict[str, Any]) -> str:
+    numbers = f"  {entry['min']:.4g} … {entry['max']:.4g}" if entry["min"] is not None else ""
+    where = f"  {Path(shown_place(entry['where'])).name}" if entry["where"] else ""
+    return f"{entry['name']}{where}{numbers}"

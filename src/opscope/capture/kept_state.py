@@ -1,0 +1,98 @@
+"""What a hit saves of training: the batch and random states of a step, parameters, optimizers."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opscope.capture.parameters import Names
+from opscope.events import Outside
+from opscope.watch.saving import Snapshot
+
+
+class KeptState:
+    """Holds on to a step's batch and random states until the next one begins."""
+
+    def __init__(
+        self, names: Names, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
+    ) -> None:
+        self._names = names
+        self._optimizers = optimizers
+        self._batch: dict[str, Tensor] = {}
+        self._rng: dict[str, Tensor] = {}
+        self._step = 0
+
+    def begin_step(self, step: int) -> None:
+        """A step begins: take its random states, let go of the batch of the one before."""
+        self._step = step
+        self._batch.clear()
+        self._rng = random_states()
+
+    def add_batch(self, tensor: Tensor, outside: Outside) -> None:
+        """A tensor came in from outside."""
+        if outside.kind == "batch":
+            name, number = outside.name, 1
+            while name in self._batch and self._batch[name] is not tensor:
+                number += 1
+                name = f"{outside.name}#{number}"
+            self._batch[name] = tensor
+
+    def snapshot(self) -> Snapshot:
+        """The state as it is now."""
+        optimizers = list(self._optimizers())
+        return Snapshot(
+            batch=dict(self._batch),
+            rng=dict(self._rng),
+            parameters=dict([*self._names.parameters(), *self._names.buffers()]),
+            optimizer=_optimizer_tensors(optimizers, self._names),
+            facts={
+                "taken_in_step": self._step,
+                "optimizers": [_facts(optimizer) for optimizer in optimizers],
+            },
+        )
+
+
+def random_states() -> dict[str, Tensor]:
+    """The states of torch's, Python's and NumPy's generators, as tensors."""
+    states = {"torch": torch.get_rng_state()}
+    version, numbers, _ = random.getstate()
+    if version == 3:
+        states["python"] = torch.tensor(numbers, dtype=torch.int64)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        name, keys, position, *_ = numpy.random.get_state()
+        if name == "MT19937":
+            states["numpy"] = torch.tensor([*keys.tolist(), position], dtype=torch.int64)
+    if torch.cuda.is_initialized():
+        for index in range(torch.cuda.device_count()):
+            states[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
+    return states
+
+
+def _optimizer_tensors(
+    optimizers: Sequence[torch.optim.Optimizer], names: Names
+) -> dict[str, Tensor]:
+    by_id = {id(parameter): name for name, parameter in names.parameters()}
+    found = {}
+    for number, optimizer in enumerate(optimizers):
+        for parameter, state in optimizer.state.items():
+            if not isinstance(state, dict):
+                continue
+            owner = by_id.get(id(parameter), "unnamed")
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    found[f"{number}/{owner}/{key}"] = value
+    return found
+
+
+def _facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    groups = [
+        {k: v for k, v in group.items() if isinstance(v, int | float | str | bool | None)}
+        for group in optimizer.param_groups
+    ]
+    return {"class": type(optimizer).__name__, "groups": groups}

@@ -1,0 +1,64 @@
+"""List the hits of a run: what its watchpoints found while it ran."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json
+from opscope.errors import OpscopeError
+from opscope.messages import say
+from opscope.read.find import find_run
+from opscope.settings.checks import did_you_mean
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope hits`."""
+    parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
+    parser.add_argument("--rank", type=int, help="only this rank")
+    parser.add_argument("--step", type=int, help="only this step")
+    parser.add_argument("--condition", metavar="C", help="only this condition, such as TO")
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=100,
+        metavar="N",
+        help="the first N hits (default 100; 0 = all)",
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the hits in the order of steps, ranks and execution."""
+    from opscope.read.reader import Reader
+    from opscope.read.run import open_run
+
+    recorded = open_run(find_run(args.run))
+    abbr = _abbr(args.condition)
+    ranks = None if args.rank is None else [args.rank]
+    found = [dict(hit.data) for hit in Reader(recorded).hits(ranks)]
+    chosen = [hit for hit in found if _is_wanted(hit, args.step, abbr)]
+    chosen.sort(key=lambda hit: (hit.get("step", 0), hit.get("rank", 0), hit.get("call", 0)))
+    if args.json:
+        print_json(chosen)
+    elif chosen:
+        print_hits([hit_row(hit) for hit in chosen], args.first)
+    else:
+        say(f"no hits in {recorded.path}" if not found else "no hits of that kind")
+    return 0
+
+
+def _abbr(condition: str | None) -> str:
+    if condition is None:
+        return ""
+    from opscope.watch.catalogue import BY_NAME
+
+    found = BY_NAME.get(condition) or BY_NAME.get(condition.upper())
+    if found is None:
+        raise OpscopeError(f"{condition} is no condition{did_you_mean(condition, BY_NAME)}")
+    return found.abbr
+
+
+def _is_wanted(hit: Mapping[str, Any], step: int | None, abbr: str) -> bool:
+    return (step is None or hit.get("step") == step) and abbr in ("", hit.get("condition"))

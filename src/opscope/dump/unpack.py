@@ -1,0 +1,65 @@
+"""`.npy` files of the values in a packed file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from pathlib import Path
+
+from opscope.dump import csvtext, npy
+from opscope.dump.files import TempFiles, append, make_directory
+from opscope.dump.names import short_name
+from opscope.dump.pack import PackReader
+from opscope.dump.store import MAPPING, TEMP
+from opscope.errors import OpscopeError
+
+
+def unpack(pack: Path, directory: Path) -> tuple[int, int]:
+    """Write the files; returns how many, and their bytes. Values that repeat others are linked."""
+    reader = _open(pack)
+    temp = TempFiles(directory / TEMP, "c")
+    make_directory(temp.directory)
+    size = 0
+    try:
+        for name in reader:
+            if "/" in name or name.startswith("."):
+                raise OpscopeError(f"{pack}: {name!r} is no name of a file")
+            path = _path(directory, name)
+            saved = reader.repeats.get(name)
+            if saved is not None and _link(directory / short_name(saved), path):
+                size += path.stat().st_size
+                continue
+            array = npy.dense(reader[name])
+            size += npy.size(array)
+            temp.place(path, npy.buffers(array), npy.size(array))
+    finally:
+        temp.remove()
+    return len(reader), size
+
+
+def _open(pack: Path) -> PackReader:
+    try:
+        reader = PackReader(pack)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise OpscopeError(f"{pack}: cannot be read as a packed file ({error})") from error
+    if not reader.is_dump:
+        raise OpscopeError(f"{pack}: is no packed file of a dump")
+    return reader
+
+
+def _path(directory: Path, name: str) -> Path:
+    short = short_name(name)
+    mapping = directory / MAPPING
+    line = csvtext.encode([f"{short},{csvtext.field(name)}"], "\n")
+    if short != name and not (mapping.exists() and line in mapping.read_bytes()):
+        append(mapping, line)
+    return directory / short
+
+
+def _link(saved: Path, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+        os.link(saved, path)
+        return True
+    return False

@@ -1,0 +1,330 @@
+"""A dump in the layout of the seeds, read: ranks, and for each its nodes, steps and values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opscope.errors import OpscopeError
+from opscope.events import EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
+from opscope.read.dump_files import STATISTIC, Listed, list_directory
+from opscope.read.dump_names import PARAMETER, FullNames, read_order
+from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
+from opscope.read.run import Records
+from opscope.read.stored import Stored
+from opscope.read.value_type import ValueType
+from opscope.rundir.jsonlines import read_object
+from opscope.rundir.layout import rank_directories
+from opscope.stats.record import INPUT, INT, OUTPUT, ROW_BYTES, ROW_DTYPE, UINT, VALID
+from opscope.stats.row import Row
+
+METADATA = ".dump_metadata"
+ORDERS = "execution_order"
+_ORDER = re.compile(r"ms_execution_order_graph_(\d+)\.csv")
+_SIDES = {IO.INPUT.value: INPUT, IO.OUTPUT.value: OUTPUT}
+_NO_STACK = Stack(0, ())
+_EVERYTHING = frozenset(Row._fields)
+HAS_INF = "has_inf"
+"""Beside the numbers of a row: that it is known whether there are infinities."""
+
+
+class DumpValues(NamedTuple):
+    """Values of a dump. The numbers of a record are there where it is valid."""
+
+    records: Records
+    stored: list[Stored | None]
+    """Where the elements of each value are, if they were saved."""
+    dtypes: list[str]
+    """The original data type of each; its file may have another."""
+    known: frozenset[str]
+    """The numbers that every valid record has: fields of a row, and `HAS_INF`."""
+
+
+def is_dump(path: Path) -> bool:
+    """Whether a path is a dump, or one rank of it."""
+    if (path / METADATA).is_dir():
+        return True
+    return any((rank / METADATA).is_dir() for rank in rank_directories(path).values())
+
+
+def open_dump(path: Path) -> Dump:
+    """The dump in a directory; that of a rank is a dump of this rank."""
+    if (path / METADATA).is_dir():
+        found = {
+            number: rank
+            for number, rank in rank_directories(path.resolve().parent).items()
+            if rank == path.resolve()
+        }
+        return Dump(path, found or {0: path})
+    ranks = {n: p for n, p in rank_directories(path).items() if (p / METADATA).is_dir()}
+    if not ranks:
+        raise OpscopeError(f"{path} is no dump: there is no rank_N/{METADATA} in it")
+    return Dump(path, ranks)
+
+
+class Dump:
+    """One dump; what is read stays as it was when it was first asked for."""
+
+    def __init__(self, path: Path, ranks: dict[int, Path]) -> None:
+        self.path = path
+        self.ranks = {number: DumpRank(number, rank) for number, rank in ranks.items()}
+
+
+class DumpRank:
+    """What one process dumped."""
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number = number
+        self.path = path
+        self.problems: dict[str, int] = {}
+        """What is missing or cannot be read, and how often."""
+        self.types: dict[int, ValueType | None] = {0: None}
+        self._type_ids: dict[ValueType, int] = {}
+        self._ids: dict[tuple[int, str], int] = {}
+        self._all: dict[int, Node] = {}
+        self._parts: dict[tuple[int, int], DumpValues] = {}
+        self._note_manifest()
+
+    # ------------------------------------------------------------------ what there is
+
+    @cached_property
+    def manifest(self) -> dict[str, Any] | None:
+        """What the dump says of itself."""
+        return read_object(self.path / METADATA / "manifest.json")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The settings it was made with, as far as they can be read."""
+        content = read_object(self.path / METADATA / "data_dump.json") or {}
+        common = content.get("common_dump_settings")
+        return common if isinstance(common, dict) else {}
+
+    @property
+    def first_step(self) -> int:
+        """The number of the training's first step, dumped or not."""
+        first = self.config.get("initial_iteration", 0)
+        return first if isinstance(first, int) else 0
+
+    @cached_property
+    def directories(self) -> dict[tuple[int, int], Path]:
+        """Graph and step → where their values are."""
+        found: dict[tuple[int, int], Path] = {}
+        for net in _nets(self.path, self.config.get("net_name")):
+            for graph in _numbered(net):
+                for step in _numbered(graph):
+                    found[int(graph.name), int(step.name)] = step
+        return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0])))
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The steps there is data of."""
+        return sorted({step for _, step in self.directories})
+
+    @cached_property
+    def orders(self) -> dict[int, list[str]]:
+        """Graph → its operators in the order they ran."""
+        folder = self.path / ORDERS
+        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        found = {int(m[1]): read_order(f) for f in files if (m := _ORDER.fullmatch(f.name))}
+        for graph in {graph for graph, _ in self.directories} - found.keys():
+            self._note(
+                f"{ORDERS} has nothing of graph {graph}: names of operators are those of files"
+            )
+        return found
+
+    @cached_property
+    def nodes(self) -> dict[int, Node]:
+        """Operators by id, in the order they ran, and parameters (of type `Parameter`)."""
+        for graph, step in self.directories:
+            self._part(graph, step)
+        return self._all
+
+    @property
+    def nodes_so_far(self) -> dict[int, Node]:
+        """Those of the steps that were looked at; `nodes` looks at all."""
+        return self._all
+
+    @cached_property
+    def _orders_are_known(self) -> bool:
+        """Gives the operators their ids in the order they ran."""
+        for graph, names in self.orders.items():
+            for name in names:
+                self._node(graph, _type_in(name), name)
+        return True
+
+    def values(
+        self, steps: Collection[int] | None = None, graphs: Collection[int] | None = None
+    ) -> DumpValues:
+        """The values of some steps and graphs, in the order they were made."""
+        chosen = [
+            self._part(graph, step)
+            for graph, step in self.directories
+            if (steps is None or step in steps) and (graphs is None or graph in graphs)
+        ]
+        records = [part.records for part in chosen]
+        return DumpValues(
+            _joined(records),
+            [stored for part in chosen for stored in part.stored],
+            [dtype for part in chosen for dtype in part.dtypes],
+            _EVERYTHING.union([HAS_INF]).intersection(
+                *(part.known for part in chosen if (part.records["valid"] == VALID).any())
+            ),
+        )
+
+    # ------------------------------------------------------------------ one directory
+
+    def _part(self, graph: int, step: int) -> DumpValues:
+        if self._orders_are_known and (graph, step) not in self._parts:
+            self._parts[graph, step] = self._read_part(graph, step)
+        return self._parts[graph, step]
+
+    def _read_part(self, graph: int, step: int) -> DumpValues:
+        directory = self.directories[graph, step]
+        listing = list_directory(directory)
+        statistic = read_statistic(directory / STATISTIC) or Statistic([], frozenset())
+        self._note("files of a kind that is not read here", len(listing.strange))
+        self._note(f"lines of {STATISTIC} that cannot be read", statistic.damaged)
+        parameters = [row.name for row in statistic.rows if row.op_type == PARAMETER]
+        names = FullNames(self.orders.get(graph, ()), parameters)
+        found: dict[tuple[str, int, str, int], tuple[Listed | None, StatisticRow | None]] = {}
+        op_types: dict[tuple[str, int, str, int], str] = {}
+        for row in statistic.rows:
+            key = row.name, row.task, row.io, row.slot
+            found[key], op_types[key] = (None, row), row.op_type
+        for value in listing.values:
+            name = names.find(value.op_type, value.op_name) or value.op_name
+            key = name, value.task, value.io, value.slot
+            found[key] = value, found.get(key, (None, None))[1]
+            op_types.setdefault(key, value.op_type)
+        keys = sorted(found, key=lambda key: (key[1], key[2], key[3], key[0]))
+        records = np.zeros(len(keys), ROW_DTYPE)
+        stored: list[Stored | None] = []
+        dtypes: list[str] = []
+        for record, key in zip(records, keys, strict=True):
+            listed, numbers = found[key]
+            record["step"], record["call"], record["slot"] = step, key[1], key[3]
+            record["io"] = _SIDES.get(key[2], OUTPUT)
+            record["node"] = self._node(graph, op_types[key], key[0])
+            stored.append(listed.stored if listed else None)
+            dtypes.append(listed.dtype if listed else numbers.dtype if numbers else "")
+            if numbers is not None:
+                record["shape"] = self._type_id(ValueType(numbers.dtype, numbers.shape))
+                _fill(record, numbers)
+        return DumpValues(records, stored, dtypes, _known(statistic.columns))
+
+    def _node(self, graph: int, op_type: str, name: str) -> int:
+        number = self._ids.get((graph, name))
+        if number is None:
+            number = self._ids[graph, name] = len(self._ids)
+            self._all[number] = _make_node(number, graph, op_type, name)
+        return number
+
+    def _type_id(self, kind: ValueType) -> int:
+        number = self._type_ids.setdefault(kind, len(self._type_ids) + 1)
+        self.types[number] = kind
+        return number
+
+    # ------------------------------------------------------------------ what is missing
+
+    def _note(self, text: str, count: int = 1) -> None:
+        if count:
+            self.problems[text] = self.problems.get(text, 0) + count
+
+    def _note_manifest(self) -> None:
+        manifest = self.manifest
+        if manifest is None:
+            self._note("there is no readable manifest.json, so it is not known what is missing")
+            return
+        if not manifest.get("ended"):
+            self._note("the dump was not finished")
+        if manifest.get("failure"):
+            self._note(f"the dump ended early: {manifest['failure']}")
+        if manifest.get("dropped_values"):
+            self._note("values that were lost when the dump ended", manifest["dropped_values"])
+        for skipped in manifest.get("skipped", ()):
+            if isinstance(skipped, dict):
+                reason = f"{skipped.get('reason', 'values')} that could not be saved"
+                self._note(reason, int(skipped.get("count", 1)))
+        for entry in manifest.get("iterations", ()):
+            if isinstance(entry, dict) and not entry.get("complete", True):
+                self._note(f"step {entry.get('iteration')} is not complete")
+        if manifest.get("sample_num"):
+            number = manifest["sample_num"]
+            self._note(
+                f"tensors were saved as samples of {number} elements; only those are checked"
+            )
+
+
+def _joined(parts: list[Records]) -> Records:
+    """All records in one array of the same layout, which `concatenate` would change."""
+    joined = np.empty(sum(map(len, parts)), ROW_DTYPE)
+    opaque = np.dtype(f"V{ROW_BYTES}")
+    if parts:
+        np.concatenate([part.view(opaque) for part in parts], out=joined.view(opaque))
+    return joined
+
+
+def _nets(rank: Path, name: object) -> list[Path]:
+    """The directories of networks: the one the config names, else all that look like one."""
+    if isinstance(name, str) and (rank / name).is_dir():
+        return [rank / name]
+    others = (path for path in sorted(rank.iterdir()) if path.is_dir())
+    return [p for p in others if not p.name.startswith(".") and p.name != ORDERS and _numbered(p)]
+
+
+def _numbered(directory: Path) -> list[Path]:
+    return [path for path in directory.iterdir() if path.name.isdecimal() and path.is_dir()]
+
+
+def _type_in(name: str) -> str:
+    return name.rpartition("/")[2].rpartition("-op")[0]
+
+
+def _make_node(number: int, graph: int, op_type: str, name: str) -> Node:
+    scope = "" if op_type == PARAMETER else name.rpartition("/")[0]
+    return Node(number, graph, name, op_type, op_type, scope, "", _phase(graph, scope), _NO_STACK)
+
+
+def _phase(graph: int, scope: str) -> Phase:
+    """What the name of an operator tells of its phase."""
+    if graph in (EVAL_GRAPH, SETUP_GRAPH):
+        return Phase.EVAL if graph == EVAL_GRAPH else Phase.SETUP
+    if scope.startswith("Gradients"):
+        return Phase.BACKWARD
+    return Phase.OPTIMIZER if scope.startswith("Default/optimizer-") else Phase.FORWARD
+
+
+def _known(columns: frozenset[str]) -> frozenset[str]:
+    known = set(columns) | {"count"}
+    if {"zero", "negative", "positive"} <= columns:
+        known.add("nan")
+    if {"posinf", "neginf"} <= columns or {"min", "max"} <= columns:
+        known.add(HAS_INF)
+    return frozenset(known)
+
+
+def _fill(record: Any, row: StatisticRow) -> None:
+    """The numbers of a row; what it lacks and can be told from the rest, from the rest."""
+    numbers = dict.fromkeys(("min", "max", "mean", "mean_abs", "l2", "std"), math.nan)
+    numbers |= row.numbers
+    count = numbers["count"] = math.prod(row.shape)
+    if "nan" not in row.numbers:
+        if {"zero", "negative", "positive"} <= row.numbers.keys():
+            numbers["nan"] = count - sum(row.numbers[n] for n in ("zero", "negative", "positive"))
+        elif "max" in row.numbers and math.isnan(row.numbers["max"]):
+            numbers["nan"] = count
+    if "posinf" not in row.numbers:
+        numbers["posinf"] = numbers["max"] == math.inf
+    if "neginf" not in row.numbers:
+        numbers["neginf"] = numbers["min"] == -math.inf
+    kind = record["kind"] = kind_of(numbers["min"], numbers["max"])
+    suffix = {INT: "_int", UINT: "_uint"}.get(kind, "")
+    for name, value in numbers.items():
+        record[name + suffix if name in ("min", "max") else name] = value
+    record["valid"] = VALID

@@ -1,0 +1,109 @@
+"""The values in one directory of a dump, `{graph}/{iteration}`, by what their names say."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from opscope.errors import OpscopeError
+from opscope.read.safetensors_file import read_head
+from opscope.read.stored import Stored
+
+STATISTIC, MAPPING, PACK = "statistic.csv", "mapping.csv", "values.safetensors"
+_TABLES = (STATISTIC, MAPPING, "overflow.csv", "samples.csv")
+_PARTS = 10
+_NPY = ".npy"
+
+
+class Listed(NamedTuple):
+    """One value: whose it is, as its name says, and where its elements are."""
+
+    op_type: str
+    op_name: str
+    """The name of the operator or parameter, with `/`, `.` and blanks as `_`."""
+    task: int
+    io: str
+    slot: int
+    dtype: str
+    stored: Stored
+
+
+class Listing(NamedTuple):
+    """The values of a directory, and the names of files that are nothing we know."""
+
+    values: list[Listed]
+    strange: list[str]
+
+
+def list_directory(directory: Path) -> Listing:
+    """Everything that is saved in a directory, whichever way."""
+    values: list[Listed] = []
+    strange: list[str] = []
+    long_names = _long_names(directory / MAPPING)
+    for name, stored in _saved(directory, strange):
+        found = _listed(long_names.get(name, name), stored)
+        if found is None:
+            strange.append(name)
+        else:
+            values.append(found)
+    return Listing(values, strange)
+
+
+def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
+    """The values by the name that each has as a file of its own."""
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    for name in names:
+        path = f"{directory}/{name}"
+        if name.endswith(_NPY):
+            yield name, Stored(path)
+        elif name == PACK:
+            yield from _packed(path, strange)
+        elif name not in _TABLES and not name.endswith(".json"):
+            strange.append(name)
+
+
+def _packed(path: str, strange: list[str]) -> Iterator[tuple[str, Stored]]:
+    """The values of a packed file: safetensors with the same names."""
+    try:
+        arrays, metadata = read_head(path)
+        repeats: dict[str, str] = json.loads(metadata.get("repeats", "{}"))
+    except (OpscopeError, ValueError):
+        strange.append(path.rpartition("/")[2])
+        return
+    found = {name: _in_pack(name, stored) for name, (_, stored) in arrays.items()}
+    yield from found.items()
+    for name, saved in repeats.items():
+        if saved in found:
+            yield name, found[saved]
+
+
+def _in_pack(name: str, stored: Stored) -> Stored:
+    """Complex numbers are pairs of floats, which the name tells."""
+    if not name.removesuffix(_NPY).rpartition(".")[2].startswith("complex"):
+        return stored
+    dtype = f"complex{2 * int(stored.dtype.removeprefix('float'))}"
+    return stored._replace(dtype=dtype, shape=stored.shape[:-1])
+
+
+def _listed(name: str, stored: Stored) -> Listed | None:
+    parts = name.split(".")
+    if len(parts) != _PARTS:
+        return None
+    op_type, op_name, task, _, _, io, slot, _, dtype, _ = parts
+    if io not in ("input", "output") or not task.isdecimal() or not slot.isdecimal():
+        return None
+    return Listed(op_type, op_name, int(task), io, int(slot), dtype, stored)
+
+
+def _long_names(mapping: Path) -> dict[str, str]:
+    """By the short name of a file, the one it would have."""
+    try:
+        with open(mapping, newline="", encoding="utf-8") as file:
+            return {line[0]: line[1] for line in csv.reader(file) if len(line) == 2}
+    except FileNotFoundError:
+        return {}

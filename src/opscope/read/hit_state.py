@@ -1,0 +1,90 @@
+"""The state of training that was saved with a hit, `rank_N/hits/step_S/`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opscope.errors import OpscopeError
+from opscope.read.measure import measure
+from opscope.read.safetensors_file import read_head
+from opscope.read.stored import Array, Stored, open_array
+from opscope.rundir import layout
+from opscope.rundir.jsonlines import read_object
+from opscope.stats.record import ROW_DTYPE, row_from
+from opscope.stats.row import Row
+
+STATE = "state.json"
+
+
+class SavedTensor(NamedTuple):
+    """A tensor in a safetensors file."""
+
+    name: str
+    code: str
+    """The dtype as safetensors has it."""
+    stored: Stored
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.stored.shape
+
+    def array(self) -> Array:
+        """Its elements; bfloat16 as float32, float8 as the bytes it is made of."""
+        array = open_array(self.stored)
+        if self.code == "BF16":
+            wide = array.astype(np.uint32) << 16
+            return np.asarray(wide, np.uint32).view(np.float32).reshape(array.shape)
+        return array
+
+    def stats(self) -> Row | None:
+        """Its row; None for float8, of which torch has to be asked."""
+        if self.code.startswith("F8"):
+            return None
+        record = np.zeros(1, ROW_DTYPE)
+        measure(self.array(), record.ctypes.data)
+        return row_from(record[0])
+
+
+def states_in(rank: Path) -> list[Path]:
+    """The states that a rank saved, by step."""
+    folder = rank / layout.HIT_STATES
+    found = [path for path in folder.glob("step_*") if (path / STATE).is_file()]
+    return sorted(found, key=lambda path: int(path.name.rpartition("_")[2]))
+
+
+def find_state(rank: Path, text: str) -> Path:
+    """The state that `hits` (the first one) or `hits/step_3` means."""
+    states = states_in(rank)
+    if not states:
+        raise OpscopeError(f"{rank} has no saved state: no hit of NaN or Inf, or saving was off")
+    name = text.rstrip("/").rpartition("/")[2]
+    if text.rstrip("/") == layout.HIT_STATES:
+        return states[0]
+    for path in states:
+        if path.name == name:
+            return path
+    known = ", ".join(f"{layout.HIT_STATES}/{path.name}" for path in states)
+    raise OpscopeError(f"there is no {text}; there are {known}")
+
+
+def state_facts(state: Path) -> dict[str, Any]:
+    """What state.json says."""
+    return read_object(state / STATE) or {}
+
+
+def tensors_in(state: Path) -> Iterator[tuple[str, SavedTensor]]:
+    """The tensors of a state, each with the part it belongs to: origin, batch, parameters …"""
+    for path in sorted(state.glob("*.safetensors")):
+        for tensor in read_safetensors(path):
+            yield path.stem, tensor
+
+
+def read_safetensors(path: Path) -> list[SavedTensor]:
+    """What is in a safetensors file; the elements stay where they are until asked for."""
+    arrays = read_head(path).arrays
+    return [SavedTensor(name, code, stored) for name, (code, stored) in arrays.items()]

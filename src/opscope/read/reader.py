@@ -1,0 +1,330 @@
+"""What `opscope.open` gives: a run or a dump, and questions to ask it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from opscope.errors import ConfigError, OpscopeError, Problem
+from opscope.events import IO, Frame, Node, Output, Source
+from opscope.read.dump import Dump, DumpRank, is_dump, open_dump
+from opscope.read.find import find_run
+from opscope.read.hits import RecordedHit, read_hits
+from opscope.read.run import Rank, Run, open_run
+from opscope.read.stored import Stored
+from opscope.read.value import Value
+from opscope.settings.checks import InvalidError
+from opscope.settings.iterations import Iterations
+from opscope.stats.record import INPUT
+from opscope.watch.selection import at_line
+from opscope.watch.watch_set import WatchSet, load
+from opscope.watch.watchpoint import Watchpoint
+
+if TYPE_CHECKING:
+    from opscope.analysis.check import Checked, Progress
+
+BY = ("name", "line", "code", "op_type", "scope", "parameter")
+
+
+class Consumer(NamedTuple):
+    """A node that reads an output, and in which of its input slots."""
+
+    node: Node
+    slot: int
+    of: int
+    """The slot of the output that it reads."""
+
+
+def open_reader(path: str | Path) -> Reader:
+    """The run or dump that a path, or the name of a run, means."""
+    found = Path(path)
+    if is_dump(found):
+        return Reader(open_dump(found))
+    try:
+        return Reader(open_run(find_run(str(path))))
+    except OpscopeError as error:
+        if found.is_dir() and "no run" in str(error):
+            message = f"{path} is neither a run (no run.json) nor a dump (no rank_N/.dump_metadata)"
+            raise OpscopeError(message) from None
+        raise
+
+
+class Reader:
+    """A run or a dump, finished or still being written.
+
+    >>> import opscope
+    >>> run = opscope.open("last")  # doctest: +SKIP
+    >>> for node in run.select_nodes("train.py:12", by="line"):  # doctest: +SKIP
+    ...     print(node.name, node.phase)
+    """
+
+    def __init__(self, recorded: Run | Dump) -> None:
+        self.recorded = recorded
+        self.path = recorded.path
+
+    def __repr__(self) -> str:
+        kind = "run" if self.is_run else "dump"
+        return f"<{kind} {self.path}, ranks {self.ranks}, {len(self.steps)} steps>"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a run directory; else it is a dump."""
+        return isinstance(self.recorded, Run)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks there are."""
+        return list(self.recorded.ranks)
+
+    @cached_property
+    def steps(self) -> list[int]:
+        """The steps that any rank has."""
+        return sorted({step for number in self.ranks for step in self.steps_of(number)})
+
+    def steps_of(self, rank: int) -> list[int]:
+        """The steps of one rank."""
+        found = self._rank(rank)
+        if isinstance(found, DumpRank):
+            return found.steps
+        return [record.step for record in found.steps]
+
+    # ------------------------------------------------------------------ nodes
+
+    def select_nodes(
+        self,
+        query: str = "",
+        *,
+        regex: bool = False,
+        by: str = "name",
+        ranks: Collection[int] | None = None,
+    ) -> list[Node]:
+        """The nodes that match, rank by rank.
+
+        `by` is "name" (a part of the name), "line" (`file.py:12` or `file.py`, also of a caller),
+        "code" (a part of the operator's line), "op_type", "scope" or "parameter" (globs). With
+        `regex` a regular expression is searched for in each of these instead.
+
+        >>> run.select_nodes("conv1")  # doctest: +SKIP
+        >>> run.select_nodes(r"fc[12]-Linear/addmm", regex=True)  # doctest: +SKIP
+        >>> run.select_nodes("model.py:31", by="line")  # doctest: +SKIP
+        """
+        if by not in BY:
+            raise OpscopeError(f'by = "{by}": must be one of {", ".join(BY)}')
+        if not self.is_run and by in ("line", "code") and query:
+            raise OpscopeError("a dump has no source lines; open the run to select by them")
+        matches = self._matcher(query, regex, by)
+        return [
+            node
+            for number in self._chosen_ranks(ranks)
+            for node in self._rank(number).nodes.values()
+            if matches(node)
+        ]
+
+    def rank_of(self, node: Node) -> int:
+        """The rank that a node belongs to."""
+        try:
+            return self._ranks_of_nodes[node]
+        except KeyError:
+            raise OpscopeError(f"{node.name} is not a node of {self.path}") from None
+
+    def inputs(self, node: Node) -> list[Source]:
+        """Where each input of a node came from last: an output of another node, or outside.
+
+        >>> [source for source in run.inputs(node)]  # doctest: +SKIP
+        """
+        self._require_edges()
+        self.rank_of(node)
+        return list(node.sources)
+
+    def consumers(self, node: Node) -> list[Consumer]:
+        """The nodes that read an output of this one, in the order of their ids."""
+        self._require_edges()
+        self.rank_of(node)
+        return self._consumers.get(node, [])
+
+    def code(self, frame: Frame) -> str | None:
+        """The line of a frame, from the copy that a run keeps."""
+        return self.recorded.code(frame) if isinstance(self.recorded, Run) else None
+
+    # ------------------------------------------------------------------ values
+
+    def select_values(
+        self,
+        query: str = "",
+        *,
+        regex: bool = False,
+        by: str = "name",
+        ranks: Collection[int] | None = None,
+        steps: Collection[int] | None = None,
+        io: str | None = None,
+        slots: Collection[int] | None = None,
+    ) -> list[Value]:
+        """The recorded values of the nodes that match, in the order they were made.
+
+        >>> for value in run.select_values("fc2", steps=[3], io="output"):  # doctest: +SKIP
+        ...     print(value.name, value.stats().max)
+        """
+        side = None if io is None else IO(io)
+        found: list[Value] = []
+        nodes = self.select_nodes(query, regex=regex, by=by, ranks=ranks)
+        for number in self._chosen_ranks(ranks):
+            here = {n.id for n in nodes if self._ranks_of_nodes[n] == number}
+            found += self._values(self._rank(number), here, steps)
+        return [
+            value
+            for value in found
+            if (side is None or value.io is side) and (slots is None or value.slot in slots)
+        ]
+
+    def hits(self, ranks: Collection[int] | None = None) -> list[RecordedHit]:
+        """The hits that the run recorded itself."""
+        return [
+            hit
+            for number in self._chosen_ranks(ranks)
+            if isinstance(rank := self._rank(number), Rank)
+            for hit in read_hits(rank.path, rank.nodes)
+        ]
+
+    def check(
+        self,
+        watch: str | WatchSet | Watchpoint | Sequence[Watchpoint],
+        *,
+        ranks: Collection[int] | None = None,
+        steps: str | Collection[int] | None = None,
+        include: Collection[str] = (),
+        progress: Progress | None = None,
+    ) -> Checked:
+        """Check watchpoints: hits in order, and what could not be checked.
+
+        >>> checked = run.check("TO; WCL abs_mean_update_ratio_gt=1")  # doctest: +SKIP
+        >>> checked.hits[0].where  # doctest: +SKIP
+        'train.py:12'
+        """
+        from opscope.analysis.check import check  # which stands on readers
+
+        return check(
+            self.recorded,
+            _watch_set(watch),
+            ranks=self._chosen_ranks(ranks),
+            steps=_step_filter(steps),
+            include=include,
+            progress=progress or (lambda done, total: None),
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _rank(self, number: int) -> Rank | DumpRank:
+        ranks = self.recorded.ranks
+        if number not in ranks:
+            known = ", ".join(map(str, ranks)) or "none"
+            raise OpscopeError(f"{self.path} has no rank {number}; it has: {known}")
+        return ranks[number]
+
+    def _chosen_ranks(self, ranks: Collection[int] | None) -> list[int]:
+        chosen = self.ranks if ranks is None else sorted(set(ranks))
+        for number in chosen:
+            self._rank(number)
+        return chosen
+
+    def _require_edges(self) -> None:
+        if not self.is_run:
+            raise OpscopeError("a dump does not say where inputs come from; open the run")
+
+    @cached_property
+    def _ranks_of_nodes(self) -> dict[Node, int]:
+        return {n: number for number in self.ranks for n in self._rank(number).nodes.values()}
+
+    @cached_property
+    def _consumers(self) -> dict[Node, list[Consumer]]:
+        found: dict[Node, list[Consumer]] = {}
+        for node in self._ranks_of_nodes:
+            for slot, source in enumerate(node.sources):
+                if isinstance(source, Output):
+                    found.setdefault(source.node, []).append(Consumer(node, slot, source.slot))
+        return found
+
+    def _matcher(self, query: str, regex: bool, by: str) -> Callable[[Node], bool]:
+        if not query:
+            return lambda node: True
+        if regex:
+            try:
+                pattern = re.compile(query)
+            except re.error as error:
+                raise OpscopeError(f'"{query}" is no regular expression: {error}') from None
+            return lambda node: any(pattern.search(text) for text in self._texts(node, by))
+        if by == "line":
+            return lambda node: at_line(node, query)
+        if by in ("name", "code"):
+            return lambda node: any(query in text for text in self._texts(node, by))
+        return lambda node: any(fnmatchcase(text, query) for text in self._texts(node, by))
+
+    def _texts(self, node: Node, by: str) -> Iterator[str]:
+        """What a query is looked for in."""
+        if by == "name":
+            yield node.name
+        elif by == "line":
+            yield from (f"{frame.file}:{frame.line}" for frame in node.stack.frames if frame.user)
+        elif by == "code":
+            where = node.stack.where
+            yield (self.code(where) or "") if where is not None else ""
+        elif by == "op_type":
+            yield from (node.op_type, node.op)
+        elif by == "scope":
+            yield node.scope
+        else:
+            yield from filter(None, (node.gradient_of, node.parameter))
+            yield from (output.parameter for output in node.outputs if output.parameter)
+
+    def _values(
+        self, rank: Rank | DumpRank, nodes: set[int], steps: Collection[int] | None
+    ) -> Iterator[Value]:
+        known: frozenset[str] | None = None
+        stored: Sequence[Stored | None]
+        dtypes: Sequence[str | None]
+        if isinstance(rank, Rank):
+            records = rank.stats(nodes, steps)
+            stored, dtypes = [None] * len(records), [None] * len(records)
+        else:
+            records, stored, dtypes, known = rank.values(steps)
+        for record, where, dtype in zip(records, stored, dtypes, strict=True):
+            number = int(record["node"])
+            if number not in nodes:
+                continue
+            kind = rank.types.get(int(record["shape"]))
+            yield Value(
+                rank.number,
+                int(record["step"]),
+                rank.nodes[number],
+                IO.INPUT if record["io"] == INPUT else IO.OUTPUT,
+                int(record["slot"]),
+                int(record["call"]),
+                kind.dtype if kind else dtype,
+                kind.shape if kind else None,
+                record,
+                where,
+                known,
+            )
+
+
+def _watch_set(watch: str | WatchSet | Watchpoint | Sequence[Watchpoint]) -> WatchSet:
+    if isinstance(watch, str):
+        return load(watch)
+    if isinstance(watch, WatchSet):
+        return watch
+    return WatchSet([watch] if isinstance(watch, Watchpoint) else watch)
+
+
+def _step_filter(steps: str | Collection[int] | None) -> Callable[[int], bool] | None:
+    if steps is None:
+        return None
+    if isinstance(steps, str):
+        try:
+            return Iterations.parse(steps).contains
+        except InvalidError as error:
+            raise ConfigError([Problem("check", "steps", steps, str(error))]) from None
+    chosen = frozenset(steps)
+    return chosen.__contains__

@@ -1,0 +1,69 @@
+"""One recorded value: where and when it was, its numbers, its elements where they were saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opscope.errors import OpscopeError
+from opscope.events import IO, Node
+from opscope.read.measure import measure
+from opscope.read.stored import Array, Stored, open_array
+from opscope.stats.record import ROW_DTYPE, VALID, row_from
+from opscope.stats.row import Row
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of a step: an input or an output of a node."""
+
+    rank: int
+    step: int
+    node: Node
+    io: IO
+    slot: int
+    call: int
+    """The place of its operator's call in the step."""
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    """None where only the file knows."""
+    _record: Any = field(default=None, repr=False, compare=False)
+    _stored: Stored | None = field(default=None, repr=False, compare=False)
+    _known: frozenset[str] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """How commands call it: `NODE:slot`, or `NODE:input:slot`."""
+        side = "input:" if self.io is IO.INPUT else ""
+        return f"{self.node.name}:{side}{self.slot}"
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether its elements were saved."""
+        return self._stored is not None
+
+    def array(self) -> Array:
+        """Its elements, read-only; OpscopeError if they were not saved.
+
+        bfloat16 and float8 come as float32.
+        """
+        if self._stored is None:
+            raise OpscopeError(f"the elements of {self.name} in step {self.step} were not saved")
+        return open_array(self._stored)
+
+    def stats(self) -> Row:
+        """Its row: as recorded, or computed from its elements; what is not known is NaN."""
+        if self._stored is not None:
+            record = np.zeros(1, ROW_DTYPE)
+            measure(self.array(), record.ctypes.data)
+            return row_from(record[0])
+        if self._record is None or self._record["valid"] != VALID:
+            raise OpscopeError(f"there are no numbers of {self.name} in step {self.step}")
+        row = row_from(self._record)
+        if self._known is None:
+            return row
+        unknown: Mapping[str, Any] = {n: np.nan for n in Row._fields if n not in self._known}
+        return row._replace(**unknown)

@@ -1,0 +1,112 @@
+"""Rows and numbers against watchpoints: which values hit, said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from opscope.events import IO, Node
+from opscope.stats.record import INPUT
+from opscope.watch.catalogue import Condition, check_saturated
+from opscope.watch.hits import Hit
+from opscope.watch.numbers import Numbers
+from opscope.watch.outcome import REASONS, Outcome
+from opscope.watch.selection import base_type
+from opscope.watch.watchpoint import Watchpoint
+
+_WORDS = {
+    "abs_mean": "mean |x|",
+    "zero_percentage": "zeros, in percent,",
+    "range_percentage": "elements in the range, in percent,",
+    "max_min": "max - min",
+    "abs_mean_update_ratio": "mean |change| / mean |before|",
+    "derivative": "the mean derivative",
+}
+
+
+class Place(NamedTuple):
+    """Where and when a value was."""
+
+    step: int
+    rank: int
+    node: Node
+    io: IO
+    slot: int
+    call: int
+    parameter: str = ""
+
+
+def outcome_of(watchpoint: Watchpoint, numbers: Numbers, node: Node) -> Outcome:
+    """What a watchpoint says of some values of a node (or of many, if it is not about one)."""
+    check = watchpoint.condition.check
+    if check is None:
+        check = check_saturated(base_type(node))
+    return check(numbers, watchpoint.params)
+
+
+def hits_of(
+    watchpoint: Watchpoint, outcome: Outcome, records: np.ndarray, places: Mapping[int, Place]
+) -> Iterator[Hit]:
+    """The hits among some values; `places` tells where a hit is, by its position."""
+    for index in np.flatnonzero(outcome.hits):
+        place = places[int(index)]
+        actual = {name: float(column[index]) for name, column in outcome.actual.items()}
+        record = records[index]
+        yield Hit(
+            watchpoint,
+            place.step,
+            place.rank,
+            describe(watchpoint, actual),
+            place.node,
+            place.io,
+            place.slot,
+            place.call,
+            place.parameter,
+            {} if watchpoint.condition.nonfinite else actual,
+            nan=int(record["nan"]),
+            posinf=int(record["posinf"]),
+            neginf=int(record["neginf"]),
+        )
+
+
+def describe(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
+    """What is the matter, with threshold and actual number."""
+    condition = watchpoint.condition
+    if condition.nonfinite:
+        parts = [
+            f"{int(actual[k])} {w}" for k, w in (("nan", "NaN"), ("inf", "Inf")) if actual.get(k)
+        ]
+        return f"{condition.summary}: {', '.join(parts)}"
+    parts = [text for name, value in actual.items() if (text := _compared(watchpoint, name, value))]
+    return " and ".join(parts) if parts else condition.summary
+
+
+def _compared(watchpoint: Watchpoint, name: str, value: float) -> str:
+    """One number against its threshold, if it passed it."""
+    limit = watchpoint.params.get(name)
+    what, _, how = name.rpartition("_")
+    sign, passed = {
+        "gt": ("above", lambda v, x: v > x),
+        "lt": ("below", lambda v, x: v < x),
+        "ge": ("at least", lambda v, x: v >= x),
+    }.get(how, ("", lambda v, x: False))
+    if limit is None or not passed(value, limit):
+        return ""
+    return f"{_WORDS.get(what, what)} is {value:.6g}, {sign} {limit:g}"
+
+
+def reason_text(code: int) -> str:
+    """Why a value could not be checked."""
+    return REASONS[code]
+
+
+def io_of(record: np.void) -> IO:
+    """The side of its operator a row is on."""
+    return IO.INPUT if record["io"] == INPUT else IO.OUTPUT
+
+
+def is_cheap(condition: Condition) -> bool:
+    """Whether rows without NaN and Inf need not be looked at."""
+    return condition.nonfinite

@@ -1,0 +1,52 @@
+"""What to do about hits: stop or go on, for which kinds; and how training is ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opscope.watch.catalogue import CONDITIONS, NONFINITE
+
+EXIT_CODE = 3
+STOP, LOG = "stop", "log"
+
+
+class TrainingStopped(SystemExit):
+    """Raised in the training script where a hit ends it."""
+
+    def __init__(self) -> None:
+        super().__init__(EXIT_CODE)
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What happens on a hit."""
+
+    on_hit: str = STOP
+    kinds: frozenset[str] = NONFINITE
+    """Abbreviations of the conditions that `on_hit` applies to; others are told of only."""
+
+    def stops_at(self, abbr: str) -> bool:
+        """Whether a hit of this condition ends training."""
+        return self.on_hit == STOP and abbr in self.kinds
+
+
+def kinds_of(text: str) -> frozenset[str]:
+    """The conditions that `--on-hit-kinds` names: nonfinite, all, or abbreviations.
+
+    >>> sorted(kinds_of("TO,WCL"))
+    ['TO', 'WCL']
+    """
+    known = {c.abbr for c in CONDITIONS}
+    found: set[str] = set()
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        if word == "nonfinite":
+            found |= NONFINITE
+        elif word == "all":
+            found |= known
+        elif word.upper() in known:
+            found.add(word.upper())
+        else:
+            raise ValueError(f"{word} is neither nonfinite, all nor a condition")
+    if not found:
+        raise ValueError("names no condition")
+    return frozenset(found)

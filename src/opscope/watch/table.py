@@ -1,0 +1,184 @@
+"""Which rows each watchpoint looks at, by node and by parameter, for whole steps at once."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import TRAINING_GRAPH, Node, Outside, Phase
+from opscope.stats.record import INPUT, OUTPUT
+from opscope.watch.catalogue import ACTIVATION, GRADIENT, TENSOR
+from opscope.watch.selection import (
+    RELUS,
+    SATURATING,
+    base_type,
+    is_activation,
+    is_gradient,
+    is_weight,
+    parameter_of,
+)
+from opscope.watch.watchpoint import Watchpoint
+
+Records = NDArray[np.void]
+Indices = NDArray[np.intp]
+Kinds = Sequence[tuple[str, tuple[int, ...]]]
+_SLOTS = 16
+"""Inputs beyond so many are not looked at for parameters: lists of them are no first use."""
+IGNORE = "opscope: ignore"
+
+
+class Table:
+    """What is selected, filled in as nodes and parameters turn up."""
+
+    def __init__(self, node_of: Callable[[int], Node], include: Collection[str] = ()) -> None:
+        self.parameters: list[str] = []
+        """The parameters that rows were seen of, by number."""
+        self.first_use: list[Node] = []
+        """By parameter: the node that first read it."""
+        self._numbers: dict[str, int] = {}
+        self._node_of = node_of
+        self._include = frozenset(include)
+        self._known = 0
+        self._of_input = np.full((256, _SLOTS), -1, np.int32)
+        self._watched = np.zeros(256, bool)
+        self._selected: dict[int, NDArray[np.bool_]] = {}
+        self._weights: dict[int, list[bool]] = {}
+        self._watchpoints: Sequence[Watchpoint] = ()
+        self._matrices: set[str] = set()
+        self._shapes_known = 0
+
+    def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
+        """Look for these from now on."""
+        self._watchpoints = watchpoints
+        self._selected = {w.id: np.zeros(len(self._watched), bool) for w in watchpoints}
+        self._weights = {w.id: [] for w in watchpoints}
+        known, self._known = self._known, 0
+        self.learn(known)
+
+    def learn(self, count: int) -> None:
+        """There are so many nodes now."""
+        if count > len(self._watched):
+            self._grow(count)
+        for number in range(self._known, count):
+            self._add(self._node_of(number))
+        self._known = max(self._known, count)
+
+    def renew(self, nodes: Iterable[Node]) -> None:
+        """The inputs of these nodes come from elsewhere than before."""
+        for node in nodes:
+            if node.id < self._known:
+                self._of_input[node.id] = self._inputs(node)
+
+    def outputs(self, watchpoint: Watchpoint, records: Records) -> Indices:
+        """Rows of outputs that a watchpoint looks at."""
+        chosen = self._selected[watchpoint.id][records["node"]] & (records["io"] == OUTPUT)
+        return np.flatnonzero(chosen)
+
+    def weights(self, watchpoint: Watchpoint, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of some parameters a watchpoint looks at."""
+        chosen = self._weights[watchpoint.id]
+        for number in range(len(chosen), len(self.parameters)):
+            node, name = self.first_use[number], self.parameters[number]
+            fits = watchpoint.select.matches(node, name) or _names(watchpoint, name)
+            chosen.append(fits and not watchpoint.is_muted(node) and not is_ignored(node))
+        return np.array(chosen, bool)[numbers]
+
+    def parameter_rows(self, records: Records) -> tuple[Indices, NDArray[np.int32]]:
+        """The first row of every parameter among some rows, and the numbers of these."""
+        slots = records["slot"]
+        rows = np.flatnonzero((records["io"] == INPUT) & (slots < _SLOTS))
+        numbers = self._of_input[records["node"][rows], slots[rows]]
+        named = numbers >= 0
+        rows, numbers = rows[named], numbers[named]
+        order = np.argsort(records["call"][rows], kind="stable")
+        found, first = np.unique(numbers[order], return_index=True)
+        return rows[order][first], found
+
+    def note_shapes(self, numbers: NDArray[np.int32], records: Records, kinds: Kinds) -> None:
+        """Which of some parameters have two dimensions or more."""
+        for number in numbers[numbers >= self._shapes_known].tolist():
+            row = records[numbers == number][0]
+            if len(kinds[int(row["shape"])][1]) > 1:
+                self._matrices.add(self.parameters[number])
+        self._shapes_known = max(self._shapes_known, len(self.parameters))
+
+    def has_matrix(self, name: str) -> bool:
+        """Whether a parameter has two dimensions or more."""
+        return name in self._matrices
+
+    def is_watched(self, node: Node) -> bool:
+        """Whether a node is of a phase that is watched."""
+        return node.graph == TRAINING_GRAPH or str(node.phase) in self._include
+
+    def _add(self, node: Node) -> None:
+        self._of_input[node.id] = self._inputs(node)
+        watched = self.is_watched(node)
+        self._watched[node.id] = watched
+        for watchpoint in self._watchpoints:
+            self._selected[watchpoint.id][node.id] = (
+                watched
+                and _is_of_class(watchpoint, node)
+                and watchpoint.select.matches(node, parameter_of(node, None, 0, False))
+                and not watchpoint.is_muted(node)
+                and not is_ignored(node)
+            )
+
+    def _inputs(self, node: Node) -> list[int]:
+        numbers = [-1] * _SLOTS
+        if self.is_watched(node) and node.phase is not Phase.OPTIMIZER:
+            for slot, source in enumerate(node.sources[:_SLOTS]):
+                if is_weight(source):
+                    assert isinstance(source, Outside)
+                    numbers[slot] = self._number(source.name, node)
+        return numbers
+
+    def _number(self, name: str, node: Node) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.parameters)
+            self.parameters.append(name)
+            self.first_use.append(node)
+        return number
+
+    def number_of(self, name: str) -> int | None:
+        """The number of a parameter, if a row of it was seen."""
+        return self._numbers.get(name)
+
+    def _grow(self, count: int) -> None:
+        size = max(count, 2 * len(self._watched))
+        more = size - len(self._watched)
+        self._watched = np.append(self._watched, np.zeros(more, bool))
+        fresh = np.full((more, _SLOTS), -1, np.int32)
+        self._of_input = np.concatenate([self._of_input, fresh])
+        for number, chosen in self._selected.items():
+            self._selected[number] = np.append(chosen, np.zeros(more, bool))
+
+
+def _is_of_class(watchpoint: Watchpoint, node: Node) -> bool:
+    abbr = watchpoint.condition.abbr
+    if abbr == "AD":
+        return base_type(node) in RELUS and is_activation(node)
+    if abbr == "AS":
+        return base_type(node) in SATURATING and is_activation(node)
+    if watchpoint.cls == GRADIENT:
+        return is_gradient(node)
+    if watchpoint.cls == ACTIVATION:
+        return is_activation(node)
+    return watchpoint.cls == TENSOR
+
+
+def _names(watchpoint: Watchpoint, parameter: str) -> bool:
+    """Whether `node` of a selection means a parameter by its own name."""
+    return bool(watchpoint.select.node) and fnmatchcase(parameter, watchpoint.select.node)
+
+
+def is_ignored(node: Node) -> bool:
+    """Whether the line of a node carries the comment `# opscope: ignore`."""
+    frame = node.stack.where
+    return (
+        frame is not None and IGNORE in linecache.getline(frame.file, frame.line).partition("#")[2]
+    )

@@ -1,0 +1,82 @@
+"""Sees operators with NaN or Inf in their outputs while their tensors are at hand, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opscope.analysis.soundness import Birth
+from opscope.events import SETUP_GRAPH, Node
+from opscope.stats.native_cpu import row_of_tensor
+from opscope.stats.torch_values import unsupported_reason
+
+_CALLS = 4
+_BYTES = 256 << 20
+
+
+class Witness:
+    """Keeps copies of what the first operators of a step with sound inputs and bad outputs saw."""
+
+    def __init__(self) -> None:
+        self._bad_inputs: dict[tuple[int, int], list[int]] = {}
+        self._kept: dict[tuple[int, int], dict[str, Any]] = {}
+        self._room = _BYTES
+        self._harmless: set[int] = set()
+        self._seen: set[int] = set()
+
+    def see(
+        self, node: Node, call: int, has_nan: bool, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """An operator has just run, and something in its outputs is not finite."""
+        if node.graph == SETUP_GRAPH or (node.id in self._harmless and not has_nan):
+            return
+        self._seen.add(node.id)
+        written = {_memory_of(tensor) for tensor in outputs if tensor is not None}
+        read = {s: t for s, t in enumerate(inputs) if _memory_of(t) not in written}
+        bad = [slot for slot, tensor in read.items() if _is_bad(tensor)]
+        if bad:
+            self._bad_inputs[node.id, call] = bad
+        elif len(self._kept) < _CALLS:
+            self._keep(node, call, read, outputs)
+
+    def bad_inputs(self, node: Node, call: int) -> Sequence[int]:
+        """The inputs of a call that were seen to hold NaN or Inf."""
+        return self._bad_inputs.get((node.id, call), ())
+
+    def values(self, birth: Birth) -> dict[str, Any]:
+        """The inputs and outputs of a call, as far as they were kept."""
+        return self._kept.get((birth.node.id, birth.call), {})
+
+    def end_step(self, at_fault: Iterable[Node]) -> None:
+        """The step is over: who made infinities without fault does so on purpose."""
+        if self._seen:
+            self._harmless |= self._seen - {node.id for node in at_fault}
+            self._seen.clear()
+            self._kept.clear()
+            self._bad_inputs.clear()
+            self._room = _BYTES
+
+    def _keep(self, node: Node, call: int, inputs: dict[int, Any], outputs: Sequence[Any]) -> None:
+        tensors = {f"input.{slot}": tensor for slot, tensor in inputs.items()}
+        tensors |= {f"output.{s}": t for s, t in enumerate(outputs) if t is not None}
+        tensors = {k: t for k, t in tensors.items() if not unsupported_reason(t)}
+        size = sum(t.numel() * t.element_size() for t in tensors.values())
+        if size <= self._room:
+            self._room -= size
+            self._kept[node.id, call] = {k: t.detach().clone() for k, t in tensors.items()}
+
+
+def _memory_of(tensor: Any) -> int:
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (NotImplementedError, RuntimeError):
+        return id(tensor)
+
+
+def _is_bad(tensor: Any) -> bool:
+    if not tensor.is_cpu or unsupported_reason(tensor):
+        return False
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return False
+    row = row_of_tensor(tensor.detach())
+    return row.finite < row.count
