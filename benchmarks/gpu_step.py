@@ -35,7 +35,7 @@ from torch import nn
 from watching import OUTPUTS, WATCHES, CountingEngine, Wanting, capturing, prepare, quiet
 
 MODES = (
-    *("plain", "empty", "naive", "capture", "rows", "numbers", "stats"),
+    *("plain", "empty", "naive", "capture", "rows", "numbers", "stats", "watch"),
     *("capture-python", "rows-python", "numbers-python", "stats-python"),
 )
 PARTS = {
@@ -44,6 +44,7 @@ PARTS = {
     "rows": ("capture", "+ rows, not read"),
     "numbers": ("rows", "+ values submitted to the device"),
     "stats": ("numbers", "+ run directory"),
+    "watch": ("stats", "+ recommended watchpoints"),
 }
 """Mode → the mode it is compared with, and what it adds to it."""
 WARM = 4

@@ -4,7 +4,8 @@
 
 Modes: `empty` (an empty Python dispatch mode), `naive` (statistics of every output by torch
 operators), `capture` (names, scopes, stacks, edges; no values), `idle` (loaded, but not recording
-these steps), `stats` (statistics of every output into a run directory), `capture-python` and
+these steps), `stats` (statistics of every output into a run directory), `watch` (and the
+recommended watchpoints), `capture-python` and
 `stats-python` (the same without the native hook), and where `mindstudio-probe` is installed
 `msprobe-L1` and `msprobe-mix` (its statistics; each round in a process of its own, against the
 plain steps of that process).
@@ -26,7 +27,7 @@ from others import MSPROBE_LEVELS, has_msprobe, msprobe_step
 from watching import WATCHES, prepare, quiet
 from workloads import WORKLOADS, Training
 
-OWN = ("empty", "naive", "idle", "capture", "capture-python", "stats", "stats-python")
+OWN = ("empty", "naive", "idle", "capture", "capture-python", "stats", "watch", "stats-python")
 WARM = 4
 """Steps of a block that are not counted."""
 Result = dict[str, object]

@@ -127,11 +127,11 @@ def naive() -> Iterator[EndStep]:
 
 
 @contextmanager
-def session() -> Iterator[EndStep]:
+def session(watch: str) -> Iterator[EndStep]:
     """opscope as it is used: names, scopes, stacks, statistics, into a run directory."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        opscope.start(run_dir=Path(directory) / "run"),
+        opscope.start(run_dir=Path(directory) / "run", watch=watch, on_hit="log"),
     ):
         yield _no_end
 
@@ -167,7 +167,8 @@ WATCHES: dict[str, Watch] = {
     "outside": lambda: capturing(Wanting(OUTSIDE), BlankEngine()),
     "rows": lambda: capturing(Wanting(OUTPUTS), BlankEngine()),
     "numbers": lambda: capturing(Wanting(OUTPUTS), Engine()),
-    "stats": session,
+    "stats": lambda: session("none"),
+    "watch": lambda: session("recommended"),
     "capture-python": lambda: capturing(BaseSink(), PythonEngine()),
     "outside-python": lambda: capturing(Wanting(OUTSIDE), BlankPythonEngine()),
     "rows-python": lambda: capturing(Wanting(OUTPUTS), BlankPythonEngine()),
@@ -178,7 +179,8 @@ WATCHES: dict[str, Watch] = {
 
 `capture`: names, scopes, stacks, edges, no values; `outside`: and rows of parameters and batch,
 their values not read; `rows`: of outputs too; `numbers`: their values read; `stats`: written to a
-run directory. `-python`: the same without the native hook. `idle`: these steps are not recorded.
+run directory; `watch`: and checked by the recommended watchpoints. `-python`: the same without the
+native hook. `idle`: these steps are not recorded.
 """
 
 _heard: set[str] = set()

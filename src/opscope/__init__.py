@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,22 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from opscope.read.reader import Reader
     from opscope.session import Session
+    from opscope.watch.hits import Hit
+    from opscope.watch.watchpoint import Watchpoint
 
 from opscope.settings.context import set_context
 
-__all__ = ["__version__", "open", "set_context", "set_dump", "start", "step", "stop"]
+__all__ = [
+    "__version__",
+    "add_watchpoint",
+    "on_hit",
+    "open",
+    "set_context",
+    "set_dump",
+    "start",
+    "step",
+    "stop",
+]
 
 
 def start(
@@ -98,6 +110,30 @@ def step() -> None:
     session = current_session()
     if session is not None and session.capture is not None:
         session.capture.mark_step()
+
+
+def add_watchpoint(condition: str, **parts: Any) -> Watchpoint:
+    """Set a watchpoint while training runs: a condition, its parameters, what it selects.
+
+    >>> opscope.add_watchpoint("GL", max_gt=100.0, scope="*/head-*", name="head")  # doctest: +SKIP
+    """
+    from opscope.messages import say_once
+    from opscope.session import current_session
+    from opscope.watch.watchpoint import make
+
+    made = make(condition, **parts)
+    session = current_session()
+    if session is None or session.watch is None:
+        say_once("nothing is being watched here: the watchpoints of this script are not checked")
+        return made
+    return session.watch.watch.add(made)
+
+
+def on_hit(callback: Callable[[Hit], object]) -> None:
+    """Have a function called with every hit, in the training process."""
+    from opscope.watch import callbacks
+
+    callbacks.add(callback)
 
 
 def set_dump(target: Any, enabled: bool = True) -> None:

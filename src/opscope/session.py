@@ -91,6 +91,7 @@ class Session:
         if self.watch is not None:
             capture.on_safe_point = self.watch.safe_point
             self.watch.is_replicated = capture.is_replicated
+            self.watch.on_change = capture.reconsider
             capture.on_bad_output(self.watch.witness.see)
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
@@ -169,11 +170,11 @@ class Session:
         sinks: list[Sink] = []
         settings, dump = self.settings, None
         if settings.dump is not None:
+            from opscope.dump.debug_sink import dump_sink
             from opscope.dump.ownership import check_path_free
-            from opscope.dump.sink import DumpSink
 
             check_path_free(settings.dump, environment_rank(os.environ), self.run_id)
-            dump = DumpSink(settings.dump, self.run_id, settings.include)
+            dump = dump_sink(settings.dump, self.run_id, settings.include)
             sinks.append(dump)
         if settings.writes_run:
             from opscope.rundir.writer import RunWriter

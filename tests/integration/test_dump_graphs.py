@@ -13,6 +13,7 @@ from test_dump_shared import SCRIPT, dumping, name_of, npy_files, write_config
 from torch import Tensor, nn
 
 from helpers.program import opscope
+from opscope.session import current_session
 from opscope.settings.context import reset_context, set_context
 
 IR, PB = "ms_output_trace_code_graph_0.ir", "ms_output_trace_code_graph_0.pb"
@@ -202,3 +203,22 @@ def test_names_have_classes_by_default_and_set_context_says_nothing(tmp_path: Pa
     assert "has no effect" not in capfd.readouterr().err
     names = {name_of(file)[1] for file in npy_files(rank / "Net/0/0")}
     assert "Default_network-Net_conv-Conv2d_convolution-op0" in names
+
+
+def test_every_operator_is_looked_at_once(tmp_path: Path) -> None:
+    """After its first step a dump of statistics costs what it cost without graphs."""
+    with dumping(tmp_path, saved_data="statistic") as rank:
+        capture = current_session().capture
+        hook = capture._mode.hook
+        if hook is None:
+            pytest.skip("the native hook is not there")
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        python = []
+        for _ in range(4):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            python.append(hook.counts[1])
+        assert python[3] == python[2], "native code does it all"
+    assert (rank / "graphs" / IR).is_file()

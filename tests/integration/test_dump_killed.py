@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def kill_after(process: subprocess.Popen[bytes], rank: Path, moment: random.Rand
     while not (rank / "Net").exists():
         assert process.poll() is None and time.monotonic() < due
         time.sleep(0.002)
-    time.sleep(moment.uniform(0, 1.5))
+    time.sleep(moment.uniform(0, 4))
     in_time = process.poll() is None
     process.kill()
     process.wait()
@@ -60,10 +62,16 @@ def manifest_of(rank: Path) -> dict[str, Any]:
     return json.loads((rank / ".dump_metadata/manifest.json").read_text())
 
 
+def visible_files(rank: Path) -> Iterator[Path]:
+    """The files, without what is temporary; directories of that may vanish while we look."""
+    for folder, folders, names in os.walk(rank):
+        folders[:] = [name for name in folders if name != ".tmp"]
+        yield from (Path(folder, name) for name in names)
+
+
 def check_tree(rank: Path) -> int:
     """Every file is whole, and finished iterations have what the manifest says of them."""
-    visible = [p for p in rank.rglob("*") if p.is_file() and ".tmp" not in p.parts]
-    for file in visible:
+    for file in visible_files(rank):
         if file.suffix == ".npy":
             load(file)
         elif file.suffix == ".safetensors":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from opscope.stats.row import Row
 from opscope.watch.selection import base_type
 
 LIMITS = {"float16": 65504.0, "bfloat16": 3.39e38, "float32": 3.40e38, "float64": 1.80e308}
-_LOG_LIMITS = {"float16": 11.0, "bfloat16": 88.7, "float32": 88.7, "float64": 709.7}
+_LOG_LIMITS = {"float16": 11.09, "bfloat16": 88.7, "float32": 88.7, "float64": 709.7}
 
 
 class Known(NamedTuple):
@@ -80,7 +81,8 @@ def explain(case: Case) -> Explanation:
 
 
 def _n(value: float) -> str:
-    return f"{value:.6g}" if value != int(value) or abs(value) >= 1e6 else f"{value:.1f}"
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e6
+    return f"{value:.1f}" if whole else f"{value:.6g}"
 
 
 # -------------------------------------------------------------------------------- from outside
@@ -221,21 +223,40 @@ def _has_zero(case: Case) -> bool:
 
 
 def _log(case: Case) -> Explanation | None:
-    if case.op not in ("log", "log2", "log10", "log1p", "xlogy", "logit", "special_xlog1py"):
+    if case.op not in ("log", "log2", "log10", "log1p", "xlogy", "special_xlog1py"):
         return None
-    row = case.input(1 if case.op == "xlogy" else 0)
-    edge = -1.0 if case.op == "log1p" else 0.0
+    row = case.input(1 if case.op in ("xlogy", "special_xlog1py") else 0)
+    edge = -1.0 if "log1p" in case.op else 0.0
     if row is None:
         return None
     if row.min < edge:
+        below = "a negative number" if not edge else f"a number below {edge:g}"
         return Explanation(
-            f"{case.op} of a negative number → {case.bad}; input min is {_n(row.min)}",
-            f"the input of {case.op} must be positive: clamp it, or check how it became negative",
+            f"{case.op} of {below} → {case.bad}; input min is {_n(row.min)}",
+            f"the input of {case.op} must be above {edge:g}: clamp it, or check how it got there",
         )
-    advice = f"clamp the input, torch.{case.op}(x.clamp_min(1e-8)), or use log_softmax, logsigmoid"
-    if case.op == "logit":
-        advice = "clamp the input away from 0 and 1: torch.logit(x, eps=1e-6)"
-    return Explanation(f"{case.op} of {edge:g} → {case.bad}; input min is {_n(row.min)}", advice)
+    least = "1e-6" if case.is_half else "1e-8"  # of which float16 makes 0
+    clamped = f"torch.{case.op}(x.clamp_min({least}))"
+    if edge:
+        clamped = f"torch.{case.op}(x.clamp_min(-1 + 1e-6))"
+    elif case.op == "xlogy":
+        clamped = f"torch.xlogy(x, y.clamp_min({least}))"
+    return Explanation(
+        f"{case.op} of {edge:g} → {case.bad}; input min is {_n(row.min)}",
+        f"clamp the input, {clamped}, or use log_softmax, logsigmoid",
+    )
+
+
+def _logit(case: Case) -> Explanation | None:
+    row = case.input(0)
+    if case.op != "logit" or row is None:
+        return None
+    inside = row.min >= 0 and row.max <= 1
+    what = "of 0 or 1" if inside else "outside its range [0, 1]"
+    return Explanation(
+        f"logit {what} → {case.bad}; input is from {_n(row.min)} to {_n(row.max)}",
+        "clamp the input away from 0 and 1: torch.logit(x, eps=1e-6)",
+    )
 
 
 def _root(case: Case) -> Explanation | None:
@@ -258,7 +279,12 @@ def _root(case: Case) -> Explanation | None:
 def _division(case: Case) -> Explanation | None:
     if case.op not in ("div", "reciprocal", "remainder", "fmod", "floor_divide", "true_divide"):
         return None
-    divisor = case.input(0 if case.op == "reciprocal" or len(case.inputs) == 1 else 1)
+    scalar = case.node.arguments.get("other", "")
+    if scalar in ("0", "0.0", "-0.0"):
+        kind = "0 / 0" if case.birth.bad.nan else "division by 0"
+        advice = f"the divisor is the number {scalar}: check how it is computed"
+        return Explanation(f"{kind} → {case.bad}; the divisor is {scalar}", advice)
+    divisor = case.input(0 if case.op == "reciprocal" else 1)
     if divisor is None or not divisor.zero:
         return None
     source = case.node.sources[-1] if case.node.sources else None
@@ -297,12 +323,30 @@ def _power(case: Case) -> Explanation | None:
             f"{_n(row.min)}",
             "take the power of x.abs() or x.clamp_min(0)",
         )
-    if row.zero:
+    if row.zero and _exponent(case) < 0:
         return Explanation(
-            f"pow of 0 with a negative exponent → {case.bad}; {row.zero} bases are 0",
+            f"pow of 0 with a negative exponent → {case.bad}; {row.zero} of {row.count} bases "
+            "are 0",
             "add a small eps to the base",
         )
-    return None
+    if case.is_half:
+        return None
+    return Explanation(
+        f"pow overflows {case.dtype} → {case.bad}; the largest base is "
+        f"{_n(max(abs(row.min), abs(row.max)))}",
+        "lower the exponent, or clamp or normalise the base",
+    )
+
+
+def _exponent(case: Case) -> float:
+    """The exponent of a power; of many, the lowest."""
+    row = case.input(1)
+    if row is not None:
+        return float(row.min)
+    try:
+        return float(case.node.arguments.get("exponent", ""))
+    except ValueError:
+        return math.nan
 
 
 _DOMAINS = {
@@ -319,10 +363,11 @@ def _domain(case: Case) -> Explanation | None:
     if case.op not in _DOMAINS or row is None:
         return None
     low, high = _DOMAINS[case.op]
+    clamped = f"x.clamp({low} + eps, {high} - eps)" if high < math.inf else f"x.clamp_min({low})"
     return Explanation(
         f"{case.op} outside its range [{low}, {high}] → {case.bad}; input is from {_n(row.min)} "
         f"to {_n(row.max)}",
-        f"clamp the input: x.clamp({low} + eps, {high} - eps); rounding alone can leave the range",
+        f"clamp the input: {clamped}; rounding alone can leave the range",
     )
 
 
@@ -333,9 +378,12 @@ def _exponential(case: Case) -> Explanation | None:
     if row is None:
         return None
     limit = _LOG_LIMITS.get(case.dtype, 88.7)
+    base = "exp"
+    if case.op == "exp2":
+        base, limit = "exp2", limit / math.log(2)
     return Explanation(
         f"{case.op} overflows → {case.bad}; input max is {_n(row.max)}, {case.dtype} holds "
-        f"exp(x) up to x = {limit:g}",
+        f"{base}(x) up to x = {limit:.3g}",
         "subtract the maximum first (torch.logsumexp and softmax do), or clamp the input",
     )
 
@@ -409,6 +457,7 @@ _RULES: tuple[Rule, ...] = (
     _backward,
     _optimizer,
     _log,
+    _logit,
     _root,
     _division,
     _power,

@@ -102,6 +102,7 @@ _HUGE = 1e30
 """Masks are also written with the lowest finite number; two of them added overflow."""
 _HUGE_HALF = 6e4
 _WRITES_BACK = 64
+_LOADER = "torch/utils/data"
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp")
 FROM_RANKS = Outside("rank", "another rank")
 
@@ -130,6 +131,8 @@ class Soundness:
         self._pending: list[Birth] = []
         self._late: list[tuple[Place, Birth]] = []
         self._parts: list[Records] = []
+        self._ends: list[Node] = []
+        """What made bad gradients and parameters."""
         self._infinite_at_first: dict[str, bool] = {}
         self._first_step: int | None = None
 
@@ -141,6 +144,7 @@ class Soundness:
                 self._parts,
                 self._carried,
                 self._inner,
+                self._ends,
                 self.reached_gradient,
                 self.reached_parameter,
             ),
@@ -165,15 +169,30 @@ class Soundness:
 
     def release(self, loss_nodes: Iterable[Node | None] = ()) -> list[Birth]:
         """What came from outside counts once it has reached a loss, a gradient or a parameter."""
-        reached = bool(self.reached_gradient or self.reached_parameter) or any(
-            node is not None and self._is_fault(node) for node in loss_nodes
-        )
-        if not reached or not self._pending:
+        if not self._pending:
             return []
-        released, self._pending = self._pending, []
+        losses = [node for node in loss_nodes if node is not None and self._is_fault(node)]
+        ends = [*losses, *self._ends]
+        if not ends:
+            return []
+        leading = {birth.entered for birth in self.leading_to(self._pending, ends)}
+        if not leading and not self.births:  # something on the way was not seen
+            leading = {birth.entered for birth in self._pending}
+        batch = any(source is not None and source.kind == "batch" for source in leading)
+        released, kept = [], []
+        for birth in self._pending:
+            # What a loader stacks is a batch by another name once it is handed out.
+            leads = birth.entered in leading or (batch and _LOADER in _files(birth.node))
+            (released if leads else kept).append(birth)
+        self._pending = kept
         for birth in released:
             self._born(birth)
         return released
+
+    def leading_to(self, births: Iterable[Birth], ends: Iterable[Node]) -> list[Birth]:
+        """Those of some births whose bad values went on to one of these nodes."""
+        passed = {node for end in ends for node, _ in ancestors(end, self.status)}
+        return [birth for birth in births if birth.node.id in passed]
 
     def _born(self, birth: Birth) -> None:
         self._fresh.append(birth)
@@ -245,7 +264,7 @@ class Soundness:
         if isinstance(source, Output):
             source = self._carried.get((source.node.id, source.slot))
         if source is not None:
-            fresh = base_type(node) in _ARRIVALS or "torch/utils/data" in _files(node)
+            fresh = base_type(node) in _ARRIVALS or _LOADER in _files(node)
             if fresh and source.kind == "outside":
                 source = Outside("batch", source.name)
             self._carried[place] = source
@@ -395,10 +414,12 @@ class Soundness:
     def _note_reach(self, node: Node, slot: int) -> None:
         if node.gradient_of:
             self.reached_gradient.add(node.gradient_of)
+            self._ends.append(node)
         elif node.phase is Phase.OPTIMIZER and slot < len(node.outputs):
             parameter = node.outputs[slot].parameter
             if parameter:
                 self.reached_parameter.add(parameter)
+                self._ends.append(node)
 
     def _note_buffers(self, records: Records, nodes: Callable[[int], Node]) -> None:
         """Whether a buffer was infinite when it was first seen."""

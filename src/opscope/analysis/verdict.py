@@ -36,13 +36,20 @@ class Step(NamedTuple):
     code: Callable[[Frame], str] = lambda frame: linecache.getline(frame.file, frame.line).strip()
 
 
-def find_origin(step: Step, suspect: Node | None = None) -> Birth | None:
-    """Where it began: the earliest birth, or for infinities on purpose where they took over."""
-    births = step.soundness.births
+def find_origin(
+    step: Step, suspect: Node | None = None, counts: Callable[[Birth], bool] = lambda birth: True
+) -> Birth | None:
+    """Where it began: the earliest birth, or for infinities on purpose where they took over.
+
+    Births that do not count are named only if what they made got to a loss or the suspect.
+    """
+    ends = [node for node in (*step.loss_nodes, suspect) if node is not None]
+    births = [birth for birth in step.soundness.births if counts(birth)]
+    births = births or step.soundness.leading_to(step.soundness.births, ends)
     if births:
         return min(births, key=lambda birth: birth.call)
-    for node in (*step.loss_nodes, suspect):
-        if node is not None and (found := _took_over(step.soundness, node)) is not None:
+    for node in ends:
+        if (found := _took_over(step.soundness, node)) is not None:
             return found
     return None
 

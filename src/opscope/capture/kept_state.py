@@ -62,12 +62,13 @@ def random_states() -> dict[str, Tensor]:
     states = {"torch": torch.get_rng_state()}
     version, numbers, _ = random.getstate()
     if version == 3:
-        states["python"] = torch.tensor(numbers, dtype=torch.int64)
+        states["python"] = torch.tensor(numbers, dtype=torch.int64, device="cpu")
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         name, keys, position, *_ = numpy.random.get_state()
         if name == "MT19937":
-            states["numpy"] = torch.tensor([*keys.tolist(), position], dtype=torch.int64)
+            numbers = (*keys.tolist(), position)
+            states["numpy"] = torch.tensor(numbers, dtype=torch.int64, device="cpu")
     if torch.cuda.is_initialized():
         for index in range(torch.cuda.device_count()):
             states[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
@@ -92,7 +93,14 @@ def _optimizer_tensors(
 
 def _facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     groups = [
-        {k: v for k, v in group.items() if isinstance(v, int | float | str | bool | None)}
+        {key: value for key, value in group.items() if _is_plain(value)}
         for group in optimizer.param_groups
     ]
     return {"class": type(optimizer).__name__, "groups": groups}
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a setting can be written as it is; `betas` are a tuple."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, int | float | str | bool | None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -32,7 +33,7 @@ from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
 from opscope.capture.threads import Threads, push, remove
-from opscope.events import Loss, Node, Output, Outside, StepRecord
+from opscope.events import Loss, Node, Output, Outside, ParameterFact, StepRecord
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline
 from opscope.stats.memory import address_of, records_in
@@ -80,6 +81,8 @@ class TorchCapture:
         self._hooks: list[Any] = []
         self._losses: list[tuple[Callable[[], float], Node | None]] = []
         self._unscaled: dict[int, Tensor] = {}
+        self._withheld: list[Callable[[], float]] = []
+        """For optimizers that skip updates themselves: whether they did in this step."""
         self._began = 0.0
         self._running = False
         self._needs_mode = False
@@ -213,13 +216,15 @@ class TorchCapture:
         changed = self._mode.take_changed()
         seconds = time.perf_counter() - self._began
         losses, self._losses = self._losses, []
+        withheld, self._withheld = self._withheld, []
         self._unscaled.clear()
 
         def record() -> StepRecord:
             numbers = [Loss(value(), node) for value, node in losses]
-            return StepRecord(step, orders, numbers, seconds, skipped, complete, changed)
+            skips = skipped or any(bad() > 0 for bad in withheld)
+            return StepRecord(step, orders, numbers, seconds, skips, complete, changed)
 
-        with _plain_torch():
+        with _plain_torch(), _never_ending_training():
             self._pipeline.end_step(record)
         self._threads.end_step()
 
@@ -431,8 +436,23 @@ class TorchCapture:
         if self._mode.recording:
             self._mode.end_setup()
             self._names.add_optimizer(optimizer)
-            self._look_before_update(optimizer)
+            if not self._skips_by_itself(optimizer):
+                self._look_before_update(optimizer)
         return self._wrap_closure(state, args, kwargs)
+
+    def _skips_by_itself(self, optimizer: Optimizer) -> bool:
+        """Whether a fused optimizer will leave the parameters alone, as a gradient scaler says.
+
+        On a GPU that is known only with the step's rows, unless we wait for them.
+        """
+        found = getattr(optimizer, "found_inf", None)
+        if not isinstance(found, Tensor):
+            return False
+        self._withheld.append(self._value_of(found))
+        if found.is_cuda and not self._pipeline.strict:
+            return False
+        with _plain_torch():
+            return bool(found.item())
 
     def _look_before_update(self, optimizer: Optimizer) -> None:
         """What went wrong so far must not reach the parameters unseen."""
@@ -440,10 +460,11 @@ class TorchCapture:
         def losses() -> list[Loss]:
             return [Loss(value(), node) for value, node in self._losses]
 
-        with _plain_torch():
-            self._pipeline.before_update(
-                losses, lambda: parameter_facts(self._names, self._clock.live(), optimizer)
-            )
+        def facts() -> list[ParameterFact]:
+            return parameter_facts(self._names, self._clock.live(), optimizer)
+
+        with _plain_torch(), _never_ending_training():
+            self._pipeline.before_update(losses, facts)
         self.on_safe_point(self._mode.step, True)
 
     def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
@@ -683,6 +704,14 @@ class _plain_torch:  # noqa: N801 - used like a function
     def __exit__(self, *exc: object) -> None:
         while self._guards:
             self._guards.pop()
+
+
+@contextlib.contextmanager
+def _never_ending_training() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - watching must never end training
+        report_failure(error)
 
 
 def _number(value: Tensor) -> float:

@@ -57,6 +57,15 @@ class Overflows:
         """An operator whose outputs hold NaN or Inf."""
         self._found.append(_Found(label, call, inputs, outputs))
 
+    def has(self, call: Call) -> bool:
+        """Whether this call was the last one to be added."""
+        return bool(self._found) and self._found[-1].call is call
+
+    def add_outputs(self, outputs: BadRows) -> None:
+        """More outputs of the operator that was added last."""
+        last = self._found[-1]
+        self._found[-1] = last._replace(outputs={**last.outputs, **outputs})
+
     def end_step(self) -> tuple[list[str], Call | None]:
         """The lines of the table, and where it began, if that was in this step."""
         found, self._found = self._found, []

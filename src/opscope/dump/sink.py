@@ -8,15 +8,12 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from opscope.dump import overflow
 from opscope.dump.constants import Constants, is_constant
 from opscope.dump.early import EarlyRecorder
 from opscope.dump.failure import describe
-from opscope.dump.held import HeldInput, HeldInputs
 from opscope.dump.labels import LabelBook
 from opscope.dump.marks import marks
 from opscope.dump.opening import DEFAULT_LIMIT, open_recorder
-from opscope.dump.overflow import Overflows
 from opscope.dump.ownership import RankLock, make_room
 from opscope.dump.picking import RowPicker, Spot
 from opscope.dump.recorder import Recorder
@@ -34,7 +31,7 @@ from opscope.dump.useless import has_useless, useless_slots
 from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
 from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, Want
-from opscope.messages import say, say_once
+from opscope.messages import say
 from opscope.rows import Rows
 
 if TYPE_CHECKING:
@@ -92,9 +89,6 @@ class DumpSink(BaseSink):
         self._parameters_seen: set[tuple[int, str]] = set()
         self._elsewhere: set[Spot] = set()
         self._constants = Constants() if saves_constants(settings) else None
-        self._held = HeldInputs()
-        self._overflows: dict[int, Overflows] = {}
-        self._found, self._found_in_step = 0, False
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
         self._root: Path | None = None
@@ -134,14 +128,7 @@ class DumpSink(BaseSink):
             early.replay(self._opened)
 
     def wants_step(self, step: int) -> bool:
-        if not self.is_on or self._has_enough:
-            return False
-        return step + self._settings.initial_iteration in self._settings.iterations
-
-    @property
-    def _has_enough(self) -> bool:
-        """Whether as many operators have overflowed as are wanted."""
-        return 0 < self._settings.overflow_number <= self._found
+        return self.is_on and self._iteration(step) in self._settings.iterations
 
     def wants(self, node: Node) -> Want:
         if not self.is_on or node.phase not in self._phases or not self._selects(node):
@@ -161,11 +148,10 @@ class DumpSink(BaseSink):
     @_never_raises
     def inputs(self, call: Call, values: Sequence[Value]) -> None:
         label = self._labels.get(call.node)
-        if label is None or not self._captures(call.step):
-            return
-        if self._settings.op_debug_mode:
-            self._hold(call, values)
-            return
+        if label is not None and self._captures(call.step):
+            self._take_inputs(call, label, values)
+
+    def _take_inputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
         if self._constants is not None:
             self._add_constants(call, values, self._constants)
         if not self._settings.wants_inputs:
@@ -178,15 +164,12 @@ class DumpSink(BaseSink):
     @_never_raises
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         label = self._labels.get(call.node)
-        if label is None or not self._captures(call.step):
-            return
-        if self._settings.op_debug_mode:
-            held = self._held.take(call)
-            if self._settings.finds_overflows:
-                self._look_for_overflow(call, label, held, self._needed(call, values))
-            return
+        if label is not None and self._captures(call.step):
+            self._take_outputs(call, label, self._needed(call, values))
+
+    def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
         if self._settings.wants_outputs:
-            self._add_outputs(call, label, self._needed(call, values))
+            self._add_outputs(call, label, values)
 
     def _needed(self, call: Call, values: Sequence[Value]) -> Sequence[Value]:
         """The outputs without those that nothing ever reads."""
@@ -217,59 +200,6 @@ class DumpSink(BaseSink):
                 label = self._label_book.label(graph, PARAMETER, f"data-{number}")
                 self._recorder.constant(graph, label, call.time_us, tensor)
 
-    def _hold(self, call: Call, values: Sequence[Value]) -> None:
-        """Keep the inputs of an operator until it is known whether they are wanted."""
-        if self._settings.finds_exceptions:
-            self._look_for_exception()
-        if self._devices is not None:
-            values = [value for value in values if self._devices.select(value.tensor)]
-        self._held.keep(call, values)
-
-    def _look_for_exception(self) -> None:
-        """Write the inputs of the operators that have raised since the last look."""
-        for call, held in self._held.raised():
-            label = self._labels[call.node]
-            self._write_held(call, label, held)
-            say(f"dump: {call.node.name} raised; its inputs are in {self._directory(call)}")
-
-    def _look_for_overflow(
-        self, call: Call, label: Label, held: Sequence[HeldInput], values: Sequence[Value]
-    ) -> None:
-        outputs = overflow.bad_rows([value[:2] for value in values])
-        if not outputs or self._has_enough:
-            return
-        inputs = overflow.bad_rows([each[:2] for each in held])
-        self._overflows.setdefault(call.node.graph, Overflows()).add(label, call, inputs, outputs)
-        self._write_held(call, label, held)
-        self._add_outputs(call, label, values)
-
-    def _add_overflows(self, iteration: int) -> None:
-        """List what overflowed in the step that ends, now that it is known where it began."""
-        for graph, overflows in self._overflows.items():
-            lines, origin = overflows.end_step()
-            for line in lines:
-                place = Place(graph, iteration)
-                self._recorder.line(place, overflow.TABLE, overflow.HEADER, line)
-            if origin is not None:
-                say_once(
-                    f"dump: NaN or Inf begins at {origin.node.name} in iteration"
-                    f" {iteration}{_where(origin.node)}",
-                    key="dump: NaN or Inf begins",
-                )
-
-    def _write_held(self, call: Call, label: Label, held: Sequence[HeldInput]) -> None:
-        place = self._place(call)
-        self._found += 1
-        self._found_in_step = True
-        for slot, tensor, source, original in held:
-            self._recorder.input(place, label, call, slot, tensor, source, original)
-        if self._settings.save_kernel_args:
-            self._recorder.arguments(place, label, dict(call.node.arguments))
-
-    def _directory(self, call: Call) -> Path:
-        root = self._root or self._settings.path
-        return root / self._settings.net_name / self._place(call).path
-
     @_never_raises
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
         if call.node not in self._labels or not self._settings.wants_outputs:
@@ -287,7 +217,7 @@ class DumpSink(BaseSink):
         step = int(rows.records["step"][0]) if len(rows) else -1
         if not self._captures(step):
             return
-        iteration = step + self._settings.initial_iteration
+        iteration = self._iteration(step)
         for batch in self._picker.pick(rows, iteration, self._elsewhere):
             self._recorder.rows(batch)
 
@@ -295,12 +225,17 @@ class DumpSink(BaseSink):
     def step_end(self, record: StepRecord) -> None:
         if not self._captures(record.step):
             return
-        if self._settings.op_debug_mode and not self._ends_with_finds():
-            return
+        iteration = self._iteration(record.step)
+        if self._has_written(iteration):
+            self._finish(iteration, record)
+
+    def _has_written(self, iteration: int) -> bool:
+        """Whether there is anything of an iteration that ends."""
+        return True
+
+    def _finish(self, iteration: int, record: StepRecord) -> None:
         orders = {graph: self._phases.of(graph, nodes) for graph, nodes in record.orders.items()}
         executed = {graph: nodes for graph, nodes in orders.items() if nodes}
-        iteration = record.step + self._settings.initial_iteration
-        self._add_overflows(iteration)
         if self._settings.save_kernel_args and not self._settings.op_debug_mode:
             self._add_arguments(iteration, executed)
         self._recorder.finish(iteration, record.complete, executed)
@@ -308,14 +243,6 @@ class DumpSink(BaseSink):
         self._elsewhere.clear()
         if self._constants is not None:
             self._constants.end_step()
-
-    def _ends_with_finds(self) -> bool:
-        """Let go of what is held at the end of a step; returns whether anything was written."""
-        if self._settings.finds_exceptions:
-            self._look_for_exception()
-        self._held.clear()
-        found, self._found_in_step = self._found_in_step, False
-        return found
 
     def _add_arguments(self, iteration: int, executed: Mapping[int, Sequence[Node]]) -> None:
         for graph, nodes in executed.items():
@@ -367,10 +294,6 @@ class DumpSink(BaseSink):
             say(f"dump: nothing was written: {self._why_nothing()}")
 
     def _why_nothing(self) -> str:
-        if self._settings.finds_exceptions:
-            return "no operator raised"
-        if self._settings.finds_overflows:
-            return "no output held NaN or Inf"
         return f'iteration "{self._settings.iterations}" never came'
 
     @property
@@ -380,11 +303,15 @@ class DumpSink(BaseSink):
 
     def _captures(self, step: int) -> bool:
         if step != self._step:
-            self._step, self._captures_step = step, self.wants_step(step)
+            wanted = self._iteration(step) in self._settings.iterations
+            self._step, self._captures_step = step, self.is_on and wanted
         return self._captures_step
 
     def _place(self, call: Call) -> Place:
-        return Place(call.node.graph, call.step + self._settings.initial_iteration)
+        return Place(call.node.graph, self._iteration(call.step))
+
+    def _iteration(self, step: int) -> int:
+        return step + self._settings.initial_iteration
 
     def _is_here(self, call: Call, io: IO, slot: int, tensor: Any) -> bool:
         """Whether to take a value for its device; its row is told apart by what is noted here."""
@@ -392,8 +319,3 @@ class DumpSink(BaseSink):
             return self._takes_values
         self._elsewhere.add((call.index, io, slot))
         return False
-
-
-def _where(node: Node) -> str:
-    frame = node.stack.where
-    return "" if frame is None else f" ({frame.file}:{frame.line})"

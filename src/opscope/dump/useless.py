@@ -12,6 +12,7 @@ _OFTEN_ABSENT = ("cum_seq_q", "cum_seq_k")
 """Outputs that may be no tensor, in the order in which they are left out."""
 
 
+@lru_cache(maxsize=4096)
 def has_useless(op: str) -> bool:
     """Whether an operator has such outputs."""
     return any(name in _USELESS for name in returned_tensors(op))

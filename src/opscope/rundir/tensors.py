@@ -30,10 +30,11 @@ _CODES = {
 
 
 def can_save(tensor: Any) -> bool:
-    """Whether a tensor has a place in the format."""
+    """Whether a tensor has a place in the format, and numbers at all."""
     import torch
 
-    return str(tensor.dtype) in _CODES and tensor.layout == torch.strided
+    has_numbers = not tensor.is_meta and not torch.nn.parameter.is_lazy(tensor)
+    return has_numbers and str(tensor.dtype) in _CODES and tensor.layout == torch.strided
 
 
 def save_tensors(

@@ -75,9 +75,15 @@ class Agreement:
         own, everyone = f"{self._count}/{self.rank}", f"{self._count}/all"
         if self.rank != 0:
             self._store.set(own, json.dumps(message))
-            found: list[dict[str, Any]] = json.loads(self._wait(everyone, 0))
+            found: list[dict[str, Any]] | None = json.loads(self._wait(everyone, 0))
+            if found is None:
+                raise _AloneError("rank 0 has not heard of every rank")
             return found
-        others = [self._wait(f"{self._count}/{rank}", rank) for rank in range(1, self.size)]
+        try:
+            others = [self._wait(f"{self._count}/{rank}", rank) for rank in range(1, self.size)]
+        except _AloneError:
+            self._store.set(everyone, "null")  # those who came shall not wait for an answer
+            raise
         all_messages = [dict(message), *(json.loads(other) for other in others)]
         self._store.set(everyone, json.dumps(all_messages))
         self._forget(self._count - _KEPT)

@@ -48,7 +48,7 @@ class Compared:
     def wants(self, node: Node) -> Want:
         """What of a node, beside its rows."""
         want = Want.NOTHING
-        if any(w.select.matches(node) for w in self._ranges):
+        if any(self._table.selects(w, node) for w in self._ranges):
             want |= Want.OUTPUT_VALUES
         if (self._changes or self._weight_ranges) and any(map(is_weight, node.sources)):
             want |= Want.PARAMETERS
@@ -57,7 +57,7 @@ class Compared:
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         """Count the elements of outputs that are in a range."""
         for watchpoint in self._ranges:
-            if watchpoint.select.matches(call.node):
+            if self._table.selects(watchpoint, call.node):
                 for value in values:
                     key = watchpoint.id, call.node.id, value.slot
                     self._inside[key] = _inside(watchpoint, value.tensor)

@@ -60,6 +60,10 @@ class HitState:
         except OSError as error:
             say_once(f"cannot save the state of the hit: {error.strerror or error}")
             return None
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            # Of some kinds of tensors torch does not even tell the size.
+            say_once(f"cannot save the state of the hit: {type(error).__name__}: {error}")
+            return None
         return name
 
     def _write(self, directory: Path, step: int, origin: Birth, verdict: Mapping[str, Any]) -> None:

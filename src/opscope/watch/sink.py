@@ -30,6 +30,7 @@ from opscope.events import (
 from opscope.messages import say, say_lines, say_once
 from opscope.rows import Rows
 from opscope.stats.record import ROW_DTYPE
+from opscope.watch import callbacks
 from opscope.watch.agreement import Agreement
 from opscope.watch.catalogue import TRAINING, WEIGHT
 from opscope.watch.compared import Compared
@@ -70,7 +71,8 @@ class WatchSink(BaseSink):
         self.watch = watch
         self.reaction = reaction
         self.log = log
-        self.callbacks: list[Callable[[Hit], None]] = []
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when other watchpoints than before are set."""
         self.is_replicated: Callable[[], bool] = lambda: False
         """Whether parameters are the same on every rank, as in DDP."""
         self.stopping: Hit | None = None
@@ -88,6 +90,8 @@ class WatchSink(BaseSink):
         self._soundness = Soundness(self.witness.bad_inputs)
         self._agreement = Agreement()
         self._step = 0
+        """The step that is looked at, which on a GPU is not always the one under way."""
+        self._under_way = 0
         self._pending: list[Rows] = []
         self._examined = 0
         self._parameters_seen: set[int] = set()
@@ -128,6 +132,7 @@ class WatchSink(BaseSink):
         self._compared.parameter(call.step, source.name, tensor)
 
     def step_begin(self, step: int) -> None:
+        self._under_way = step
         self._renew()
 
     def before_update(
@@ -136,16 +141,18 @@ class WatchSink(BaseSink):
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
     ) -> None:
-        if self._training.wants_facts(self._step):
-            self._training.observe_facts(facts())
+        if self._training.wants_facts(self._under_way):
+            self._training.observe_facts(self._under_way, facts())
         if rows:
-            self._examine(rows, losses, whole=False)
+            self._step = self._under_way
+            self._examine([*self._pending, *rows], losses, whole=False)
 
     def stats(self, rows: Rows) -> None:
         self._pending.append(rows)
 
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
+        self._step = record.step
         self._table.renew(node for node, _ in record.changed)
         self._examine(rows, record.losses, whole=True, record=record)
         self.witness.end_step(birth.node for birth in self._soundness.births)
@@ -153,7 +160,6 @@ class WatchSink(BaseSink):
         self._examined = 0
         self._parameters_seen.clear()
         self._has_verdict = False
-        self._step = record.step + 1
 
     def close(self) -> None:
         self._agreement.leave()
@@ -163,12 +169,11 @@ class WatchSink(BaseSink):
         """What to say in the end."""
         parts = []
         if self.log.count:
-            hits = f"{self.log.count} hit{'s' if self.log.count > 1 else ''}"
-            parts.append(f"{hits} of {len(self.log.watchpoints)} watchpoints")
+            hits = _counted(self.log.count, "hit")
+            parts.append(f"{hits} of {_counted(len(self.log.watchpoints), 'watchpoint')}")
         if self._skipped:
-            parts.append(
-                f"{self._skipped} updates with non-finite gradients were skipped by the scaler"
-            )
+            updates = _counted(self._skipped, "update")
+            parts.append(f"{updates} with non-finite gradients skipped by the gradient scaler")
         return "; ".join(parts)
 
     # ------------------------------------------------------------------ checking
@@ -178,6 +183,7 @@ class WatchSink(BaseSink):
             self._revision = self.watch.revision
             self._table.watch([w for w in self.watch.enabled if w.condition.target != TRAINING])
             self._compared.watch(self.watch.enabled)
+            self.on_change()
 
     def _examine(
         self,
@@ -220,6 +226,13 @@ class WatchSink(BaseSink):
                 for birth in births[:_BIRTHS]:
                     if self._is_selected(watchpoint, birth.node):
                         yield self._birth_hit(watchpoint, birth)
+
+    def _counts(self, birth: Birth) -> bool:
+        """Whether nobody asked to leave this operator alone."""
+        node = birth.node
+        asked = [w for w in self.watch.enabled if w.condition.abbr == "OO"]
+        muted = bool(asked) and all(w.is_muted(node) for w in asked)
+        return self._table.is_watched(node) and not is_ignored(node) and not muted
 
     def _is_selected(self, watchpoint: Watchpoint, node: Node) -> bool:
         muted = watchpoint.is_muted(node) or is_ignored(node)
@@ -339,7 +352,7 @@ class WatchSink(BaseSink):
         numbers = np.concatenate([n for n, _ in uses]) if uses else np.zeros(0, np.int32)
         if uses:
             rows = np.concatenate([r for _, r in uses])
-            self._training.history.observe(numbers, rows)
+            self._training.observe_parameters(record.step, numbers, rows)
             self._table.note_shapes(numbers, rows, self._kinds)
             self._note_digests(record.step, numbers, rows)
         order = record.orders.get(TRAINING_GRAPH, [])
@@ -363,7 +376,7 @@ class WatchSink(BaseSink):
         for hit in hits:
             self.log.add(hit)
             self._say(hit)
-            self._call_back(hit)
+            callbacks.tell(hit)
             if self.stopping is None and self.reaction.stops_at(hit.watchpoint.condition.abbr):
                 self.stopping = hit
 
@@ -377,7 +390,7 @@ class WatchSink(BaseSink):
             [loss.node for loss in losses],
             self.log.earlier(self._step),
         )
-        origin = verdicts.find_origin(step, hit.node)
+        origin = verdicts.find_origin(step, hit.node, self._counts)
         if origin is None:
             return hit
         data = verdicts.verdict(step, origin)
@@ -406,13 +419,6 @@ class WatchSink(BaseSink):
             place = f" ({verdicts.shown_place(hit.where)})" if hit.where else ""
             about = f" {hit.about}:" if hit.node is not None and not hit.parameter else ""
             say(f"step {hit.step}: {hit.watchpoint.label}:{about} {hit.message}{place}")
-
-    def _call_back(self, hit: Hit) -> None:
-        try:
-            for callback in self.callbacks:
-                callback(hit)
-        except Exception as error:  # noqa: BLE001 - the person's function must not end training
-            say_once(f"a callback for hits raised {type(error).__name__}: {error}")
 
     # ------------------------------------------------------------------ ranks and stopping
 
@@ -467,10 +473,13 @@ class WatchSink(BaseSink):
 
     def _tell_difference(self, step: int, parameters: Sequence[dict[str, str]]) -> None:
         for watchpoint in self.watch.enabled:
-            if watchpoint.condition.abbr == "RD" and self.rank == 0:
-                hits = list(self._training.ranks_differ(watchpoint, step, parameters))
-                if hits:
-                    self._tell(hits, ())
+            if watchpoint.condition.abbr != "RD":
+                continue
+            hits = list(self._training.ranks_differ(watchpoint, step, parameters))
+            if hits and self.rank == 0:
+                self._tell(hits, ())
+            elif hits and self.stopping is None and self.reaction.stops_at("RD"):
+                self.stopping = hits[0]  # as rank 0 does, which tells of it
 
 
 def _beyond(rows: Sequence[Rows], count: int) -> Records:
@@ -483,6 +492,17 @@ def _beyond(rows: Sequence[Rows], count: int) -> Records:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, ROW_DTYPE)
+
+
+def _call(callback: Callable[[Hit], None], hit: Hit) -> None:
+    try:
+        callback(hit)
+    except Exception as error:  # noqa: BLE001 - the person's function must not end training
+        say_once(f"a callback for hits raised {type(error).__name__}: {error}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number > 1 else ''}"
 
 
 def _is_forward(node: Node) -> bool:

@@ -119,13 +119,16 @@ class Table:
         watched = self.is_watched(node)
         self._watched[node.id] = watched
         for watchpoint in self._watchpoints:
-            self._selected[watchpoint.id][node.id] = (
-                watched
-                and _is_of_class(watchpoint, node)
-                and watchpoint.select.matches(node, parameter_of(node, None, 0, False))
-                and not watchpoint.is_muted(node)
-                and not is_ignored(node)
-            )
+            self._selected[watchpoint.id][node.id] = watched and self.selects(watchpoint, node)
+
+    def selects(self, watchpoint: Watchpoint, node: Node) -> bool:
+        """Whether a watchpoint looks at the outputs of a node, in a phase that is watched."""
+        return (
+            _is_of_class(watchpoint, node)
+            and watchpoint.select.matches(node, parameter_of(node, None, 0, False))
+            and not watchpoint.is_muted(node)
+            and not is_ignored(node)
+        )
 
     def _inputs(self, node: Node) -> list[int]:
         numbers = [-1] * _SLOTS

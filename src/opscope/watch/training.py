@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from opscope.watch.watchpoint import Watchpoint
 Records = NDArray[np.void]
 _FACTS_EVERY_STEP = 32
 _FACTS_EVERY = 64
+_FACTS_KEPT = 8
 _DROPOUTS = frozenset(("native_dropout", "_fused_dropout", "bernoulli_", "feature_dropout"))
 _NAMES_SHOWN = 3
 
@@ -32,7 +33,11 @@ class TrainingWatch:
         self._rank = rank
         self._losses: dict[int, deque[float]] = {}
         self._facts: dict[str, ParameterFact] = {}
-        self._facts_steps = 0
+        self._frozen_in: dict[int, frozenset[str]] = {}
+        """Step → what was frozen in it, of the last steps that were asked about."""
+        self._ask_until = -1
+        self._compared: tuple[int, int] = (-1, -1)
+        """The last two steps that parameters were seen in."""
         self._owned_steps: dict[str, int] = {}
         self._without_gradient: dict[str, int] = {}
         self._with_gradient: dict[str, int] = {}
@@ -47,10 +52,15 @@ class TrainingWatch:
 
     def wants_facts(self, step: int) -> bool:
         """Whether to ask what training does with its parameters in this step."""
-        return step < _FACTS_EVERY_STEP or step % _FACTS_EVERY == 0
+        regular = step < _FACTS_EVERY_STEP or step % _FACTS_EVERY == 0
+        return regular or step <= self._ask_until
 
-    def observe_facts(self, facts: Iterable[ParameterFact]) -> None:
+    def observe_facts(self, step: int, facts: Sequence[ParameterFact]) -> None:
         """What training does with each parameter, as an optimizer is about to step."""
+        first = step not in self._frozen_in
+        self._frozen_in[step] = frozenset(fact.name for fact in facts if fact.frozen)
+        while len(self._frozen_in) > _FACTS_KEPT:
+            del self._frozen_in[min(self._frozen_in)]
         for fact in facts:
             name = fact.name
             self._facts[name] = fact
@@ -58,8 +68,13 @@ class TrainingWatch:
                 self._owned_steps[name] = self._owned_steps.get(name, 0) + 1
                 if not fact.has_gradient:
                     self._without_gradient[name] = self._without_gradient.get(name, 0) + 1
-            elif fact.has_gradient and not fact.owned and not fact.frozen:
+            elif first and fact.has_gradient and not fact.owned and not fact.frozen:
                 self._with_gradient[name] = self._with_gradient.get(name, 0) + 1
+
+    def observe_parameters(self, step: int, numbers: NDArray[np.int32], records: Records) -> None:
+        """The rows of parameters in a step that has ended."""
+        self._compared = self._compared[1], step
+        self.history.observe(numbers, records)
 
     def observe_node(self, node: Node) -> None:
         """A new call site: dropout is noted by where it is and whether gradients are recorded."""
@@ -196,10 +211,19 @@ class TrainingWatch:
             for name, fact in self._facts.items()
             if fact.frozen
             and fact.owned
+            and (w.id, name) not in self._told
             and (number := self._table.number_of(name)) is not None
             and number < len(changed)
             and conditions.frozen_changes(fact.frozen, bool(changed[number]), w.params)
         ]
+        if not names:
+            return
+        # It must have been frozen as the update was made, in the step before, and be so still.
+        then, now = (self._frozen_in.get(at) for at in self._compared)
+        if then is None or now is None:
+            self._ask_until = step + 3
+            return
+        names = [name for name in names if name in then and name in now]
         message = (
             "{} are meant to be frozen but change: `requires_grad = False` on a module does "
             "nothing (requires_grad_(False) does), and an optimizer goes on with momentum, weight "

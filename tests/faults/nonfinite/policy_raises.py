@@ -1,7 +1,7 @@
 """A policy gradient: the script raises, because its distribution refuses NaN, far from the cause.
 
 kind: script that raises
-expect: op=div step=2
+expect: op=div step=2 exit=1
 """
 
 import torch

@@ -67,7 +67,7 @@ class CudaStreams:
 
     def pinned(self, count: int) -> Any:
         """Memory of the host for int64 numbers that kernels can read and write."""
-        return self._torch.empty(count, dtype=self._torch.int64, pin_memory=True)
+        return self._torch.empty(count, dtype=self._torch.int64, device="cpu", pin_memory=True)
 
     def using(self, stream: int) -> Any:
         """A context in which the stream is the current one."""
@@ -108,7 +108,7 @@ class NoStreams:
     def empty(self, count: int) -> Any:
         import torch
 
-        return torch.empty(count, dtype=torch.int64)
+        return torch.empty(count, dtype=torch.int64, device="cpu")
 
     pinned = empty
 
