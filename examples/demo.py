@@ -17,10 +17,12 @@ def show(title: str) -> None:
     print(f"\n\033[1m{title}\033[0m" if sys.stdout.isatty() else f"\n{title}", flush=True)
 
 
-def run(*command: str) -> None:
+def run(*command: str, code: int = 0) -> None:
     print("$", " ".join(command), flush=True)
     environ = os.environ | {"MS_DIAGNOSTIC_DATA_PATH": str(TARGET)}
-    subprocess.run([sys.executable, "-m", *command], check=True, env=environ, cwd=HERE)
+    done = subprocess.run([sys.executable, "-m", *command], check=False, env=environ, cwd=HERE)
+    if done.returncode != code:
+        sys.exit(f"exit code {done.returncode}, not {code}")
 
 
 def describe(dump: Path) -> None:
@@ -53,7 +55,10 @@ def main() -> None:
     run("opscope", "run", "--run-dir", str(TARGET / "run"), "alexnet.py")
     run("opscope", "show", str(TARGET / "run"), "network-AlexNet/conv3-Conv2d/convolution-op0")
     run("opscope", "query", str(TARGET / "run"), QUERY)
-    show("Next: docs/dump.md, docs/run-directory.md, or `opscope run` on a script of yours")
+    show("4. A training whose loss turns NaN: opscope ends it and says where that began")
+    run("opscope", "run", "--run-dir", str(TARGET / "nan"), "turns_nan.py", code=3)
+    run("opscope", "hits", str(TARGET / "nan"))
+    show("Next: docs/verdict.md, docs/dump.md, docs/run-directory.md, or `opscope run` on a script of yours")
 
 
 QUERY = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +15,14 @@ from torch import Tensor, nn
 import opscope
 from opscope.messages import forget_said
 from opscope.session import Session
+from opscope.watch import callbacks
 from opscope.watch.hits import Hit
 from opscope.watch.reaction import TrainingStopped
 from opscope.watch.sink import WatchSink
+
+gc.collect()
+gc.freeze()
+"""A session that starts looks for optimizers among all objects: not among torch's own, each time."""
 
 
 class Watched:
@@ -64,13 +70,14 @@ def watched(folder: Path, **options: Any) -> Iterator[Watched]:
     forget_said()
     session = opscope.start(run_dir=folder / "run", page=False, **options)
     found = Watched(session, folder / "run")
-    if session.watch is not None:
-        session.watch.callbacks.append(found.hits.append)
+    opscope.on_hit(found.hits.append)
     try:
         with session:
             yield found
     except TrainingStopped:
         found.stopped = True
+    finally:
+        callbacks.remove(found.hits.append)
 
 
 class Formula(nn.Module):

@@ -13,6 +13,7 @@ from opscope.events import Phase
 from opscope.read.dump import Dump
 from opscope.read.run import Run
 from opscope.watch.hits import Hit
+from opscope.watch.lasting import lasting
 from opscope.watch.watch_set import WatchSet
 
 Progress = Callable[[int, int], None]
@@ -65,8 +66,15 @@ def check(
             check_run_rank(recorded, recorded.rank(number), watch.enabled, scope, findings, report)
         else:
             check_dump_rank(recorded.ranks[number], watch.enabled, scope, findings, report)
-    hits = sorted(findings.hits, key=_order)
+    seen = {number: _steps(recorded, number) for number in chosen}
+    hits = sorted(lasting(findings.hits, seen), key=_order)
     return Checked(hits, findings.unchecked, findings.notes, findings.values)
+
+
+def _steps(recorded: Run | Dump, rank: int) -> list[int]:
+    if isinstance(recorded, Run):
+        return [step.step for step in recorded.rank(rank).steps]
+    return recorded.ranks[rank].steps
 
 
 def _order(hit: Hit) -> tuple[int, ...]:

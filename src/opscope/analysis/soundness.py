@@ -179,7 +179,8 @@ class Soundness:
         if not leading and not self.births:  # something on the way was not seen
             leading = {birth.entered for birth in self._pending}
         batch = any(source is not None and source.kind == "batch" for source in leading)
-        released, kept = [], []
+        released: list[Birth] = []
+        kept: list[Birth] = []
         for birth in self._pending:
             # What a loader stacks is a batch by another name once it is handed out.
             leads = birth.entered in leading or (batch and _LOADER in _files(birth.node))

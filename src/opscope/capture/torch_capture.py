@@ -9,6 +9,7 @@ import math
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -751,8 +752,15 @@ def _add_tensors(name: str, value: Any, depth: int, found: list[tuple[str, Tenso
 
 def _find_optimizers(add: Callable[[Any], None]) -> None:
     """Optimizers made before capture started, without those that nobody uses any more."""
-    if any(issubclass(type(candidate), Optimizer) for candidate in gc.get_objects()):
+    kinds = {Optimizer}
+    todo = [Optimizer]
+    while todo:
+        more = todo.pop().__subclasses__()
+        kinds.update(more)
+        todo += more
+    found = [weakref.ref(candidate) for candidate in gc.get_objects() if type(candidate) in kinds]
+    if found:
         gc.collect()
-    for candidate in gc.get_objects():
-        if issubclass(type(candidate), Optimizer):
-            add(candidate)
+    for reference in found:
+        if (optimizer := reference()) is not None:
+            add(optimizer)

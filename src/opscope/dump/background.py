@@ -10,7 +10,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Hashable, Sequence
+from ctypes import memmove
 from typing import Any
+
+import numpy as np
 
 from opscope.dump import npy
 from opscope.dump.arena import Arena, Slot, aligned
@@ -18,7 +21,6 @@ from opscope.dump.batch import OPAQUE, Batch, Numbers
 from opscope.dump.channel import Sender
 from opscope.dump.digest import digest
 from opscope.dump.memory import BYTES_PER_ROW, DONE, FAILED
-from opscope.dump.npy import Array
 from opscope.dump.process import WriterProcess
 from opscope.dump.store import Store
 from opscope.dump.subject import Kind, Label, Place, Sighting
@@ -27,6 +29,7 @@ from opscope.dump.writer import Outcome, WriterError
 from opscope.events import IO, Source
 from opscope.messages import say
 from opscope.stats.native_cpu import row_of_array
+from opscope.stats.torch_values import PLAIN_DTYPES, dtype_name, is_plain, shape_of
 
 _INPUT = IO.INPUT.value
 _PAUSE_S = 0.0005
@@ -51,6 +54,8 @@ class BackgroundWriter:
         self._labels, self._row_kinds = Numbers(), Numbers()
         self._rows_at_once = max(1, min(_ROWS_AT_ONCE, limit // 2 // BYTES_PER_ROW))
         self._kinds: dict[Hashable, int] = {}
+        self._plain_kinds: dict[Hashable, int] = {}
+        self._samples = store.form.samples
         self._lock = threading.RLock()
 
     def value(
@@ -67,6 +72,10 @@ class BackgroundWriter:
             slot = self.arena.find(key) if seen.moment.io == _INPUT else None
             if slot is not None:
                 self._submit(seen, slot, True, measures)
+                return ""
+            plain = self._hold_plain(key, tensor)
+            if plain is not None:
+                self._submit(seen, plain, False, measures)
                 return ""
             store = self._store
             reading = read(tensor, store.form, measures, bool(store.columns.algorithms))
@@ -135,6 +144,32 @@ class BackgroundWriter:
             patience = _REPORT_EVERY_S
         return outcome
 
+    def _hold_plain(self, key: Hashable, tensor: Any) -> Slot | None:
+        """Hold a value whose memory is what its file has: no array is made of it, it is copied."""
+        if self._samples or not is_plain(tensor) or not (tensor.is_cpu and tensor.is_contiguous()):
+            return None
+        number = self._plain_kinds.get((tensor.dtype, tensor.shape))
+        if number is None:
+            number = self._new_plain_kind(tensor)
+        size = tensor.nbytes
+        if number < 0 or tensor.is_conj() or tensor.is_neg() or not self.arena.fits(size):
+            return None
+        slot = self.arena.allocate(size)
+        memmove(self._memory.arena_address + slot.start, tensor.data_ptr(), size)
+        slot.content = number, 0
+        self.arena.keep(slot, key)
+        return slot
+
+    def _new_plain_kind(self, tensor: Any) -> int:
+        """The number of a kind of tensors; -1 where NumPy has no such data type."""
+        name = dtype_name(tensor)
+        number = -1
+        if name in PLAIN_DTYPES:
+            kind = Kind(name, shape_of(tensor))
+            number = self._kind(kind, np.dtype(name).str, kind.shape, False)
+        self._plain_kinds[tensor.dtype, tensor.shape] = number
+        return number
+
     def _hold(self, key: Hashable, reading: Reading) -> Slot:
         array, raw, kind = reading
         fortran = array.flags.fnc
@@ -145,7 +180,7 @@ class BackgroundWriter:
             raw_bytes = raw.nbytes
             start = slot.start + aligned(array.nbytes)
             self._memory.array("u1", (raw_bytes,), False, start)[...] = raw
-        slot.content = self._kind(kind, array, fortran), raw_bytes
+        slot.content = self._kind(kind, array.dtype.str, array.shape, fortran), raw_bytes
         self.arena.keep(slot, key)
         return slot
 
@@ -172,14 +207,13 @@ class BackgroundWriter:
         if self._labels.add(label.id):
             self._sender.send(("label", *label))
 
-    def _kind(self, kind: Kind, array: Array, fortran: bool) -> int:
+    def _kind(self, kind: Kind, dtype: str, shape: tuple[int, ...], fortran: bool) -> int:
         """The number that stands for a kind of value and how it lies in the arena."""
-        key = kind, array.shape, fortran
+        key = kind, shape, fortran
         number = self._kinds.get(key)
         if number is None:
             number = len(self._kinds)
-            how = array.dtype.str, array.shape, fortran
-            self._sender.send(("kind", number, tuple(kind), *how))
+            self._sender.send(("kind", number, tuple(kind), dtype, shape, fortran))
             self._kinds[key] = number
         return number
 

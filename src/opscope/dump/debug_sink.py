@@ -54,7 +54,7 @@ class _FindingSink(DumpSink):
 
 
 class OverflowSink(_FindingSink):
-    """`op_debug_mode` 3: operators whose output holds NaN or Inf, in the order in which they ran."""
+    """`op_debug_mode` 3: operators whose output holds NaN or Inf, as they ran."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

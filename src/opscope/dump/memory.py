@@ -30,6 +30,8 @@ class SharedMemory:
         self._map = mmap.mmap(descriptor, HEADER_BYTES + CONTROL_BYTES + arena_bytes)
         self.counters = np.frombuffer(self._map, np.int64, 4)
         self._arena_start = HEADER_BYTES + CONTROL_BYTES
+        self.arena_address = self.counters.ctypes.data + self._arena_start
+        """Where the arena begins in this process."""
 
     def populate(self, arena_bytes: int) -> None:
         """Have the first part of the arena ready, as far as the system can do that ahead."""

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 _AS_IS = ("float64", "float32", "float16", "complex128", "complex64", "bool")
 _INTS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+PLAIN_DTYPES = frozenset(_AS_IS + _INTS)
+"""Data types that NumPy has as torch has them."""
 _AS_FLOAT32 = (
     "bfloat16",
     "float8_e4m3fn",

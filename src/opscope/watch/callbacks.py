@@ -24,9 +24,13 @@ def remove(callback: OnHit) -> None:
 
 
 def tell(hit: Hit) -> None:
-    """Call all of them; one that raises does not end training."""
+    """Call all of them; one that raises neither ends training nor keeps others from being told."""
+    for callback in tuple(_registered):
+        _call(callback, hit)
+
+
+def _call(callback: OnHit, hit: Hit) -> None:
     try:
-        for callback in _registered:
-            callback(hit)
+        callback(hit)
     except Exception as error:  # noqa: BLE001 - the person's function must not end training
         say_once(f"a function registered by opscope.on_hit raised {type(error).__name__}: {error}")

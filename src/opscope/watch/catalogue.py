@@ -102,6 +102,7 @@ _RANGE = (
     _support("range_end_inclusive"),
 )
 _EPSILON = _support("epsilon", 0, change.EPSILON)
+_LASTING = _support(_STEPS, 1, 10.0)
 
 CONDITIONS: tuple[Condition, ...] = (
     Condition(
@@ -234,7 +235,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "activation_saturated",
         ACTIVATION,
         "a tanh or sigmoid is so far out that its derivative vanishes",
-        parameters=(Parameter("derivative_lt", 0, 1, 1e-6),),
+        parameters=(Parameter("derivative_lt", 0, 1, 1e-6), _LASTING),
     ),
     Condition(
         "AD",
@@ -242,7 +243,7 @@ CONDITIONS: tuple[Condition, ...] = (
         ACTIVATION,
         "a ReLU lets next to nothing through",
         values.dead,
-        (_percent("zero_percentage_ge", 99.9),),
+        (_percent("zero_percentage_ge", 99.9), _LASTING),
     ),
     Condition("LN", "loss_not_finite", TRAINING, "a loss is NaN or Inf", nonfinite=True),
     Condition(

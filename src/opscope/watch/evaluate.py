@@ -18,8 +18,6 @@ from opscope.watch.watchpoint import Watchpoint
 
 _WORDS = {
     "abs_mean": "mean |x|",
-    "zero_percentage": "zeros, in percent,",
-    "range_percentage": "elements in the range, in percent,",
     "max_min": "max - min",
     "abs_mean_update_ratio": "mean |change| / mean |before|",
     "derivative": "the mean derivative",
@@ -94,6 +92,9 @@ def _compared(watchpoint: Watchpoint, name: str, value: float) -> str:
     }.get(how, ("", lambda v, x: False))
     if limit is None or not passed(value, limit):
         return ""
+    if what.endswith("_percentage"):
+        of = "zero" if what.startswith("zero") else "in the range"
+        return f"{value:.4g} % of the elements are {of}, {sign} {limit:g} %"
     return f"{_WORDS.get(what, what)} is {value:.6g}, {sign} {limit:g}"
 
 

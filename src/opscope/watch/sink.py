@@ -38,6 +38,7 @@ from opscope.watch.evaluate import Place, hits_of, io_of, outcome_of
 from opscope.watch.history import digest, signature
 from opscope.watch.hit_log import HitLog
 from opscope.watch.hits import Hit
+from opscope.watch.lasting import needed_steps
 from opscope.watch.numbers import Numbers
 from opscope.watch.reaction import Reaction, TrainingStopped
 from opscope.watch.saving import HitState
@@ -305,7 +306,7 @@ class WatchSink(BaseSink):
             columns = Numbers.of_records(chosen, **more)
             node = self._nodes[int(chosen["node"][0])]
             outcome = outcome_of(watchpoint, columns, node)
-            if not outcome.hits.any() and "steps_ge" not in watchpoint.params:
+            if not outcome.hits.any() and needed_steps(watchpoint) == 1:
                 continue
             places = _Places(self, chosen, numbers)
             found = list(hits_of(watchpoint, outcome, chosen, places))
@@ -330,7 +331,7 @@ class WatchSink(BaseSink):
         self, watchpoint: Watchpoint, records: Records, hits: list[Hit]
     ) -> Iterator[Hit]:
         """Of conditions that must hold for some steps, those that have."""
-        needed = int(watchpoint.params.get("steps_ge", 1))
+        needed = needed_steps(watchpoint)
         if needed <= 1:
             yield from hits
             return
@@ -417,7 +418,7 @@ class WatchSink(BaseSink):
             say("more hits are not printed; opscope hits shows all")
         if self._lines < _LINES:
             place = f" ({verdicts.shown_place(hit.where)})" if hit.where else ""
-            about = f" {hit.about}:" if hit.node is not None and not hit.parameter else ""
+            about = f" {_named(hit)}:" if hit.watchpoint.condition.target != TRAINING else ""
             say(f"step {hit.step}: {hit.watchpoint.label}:{about} {hit.message}{place}")
 
     # ------------------------------------------------------------------ ranks and stopping
@@ -482,6 +483,11 @@ class WatchSink(BaseSink):
                 self.stopping = hits[0]  # as rank 0 does, which tells of it
 
 
+def _named(hit: Hit) -> str:
+    """What a hit is about: a parameter, if it is one, or a value of a node."""
+    return hit.parameter if hit.io is IO.INPUT and hit.parameter else hit.about
+
+
 def _beyond(rows: Sequence[Rows], count: int) -> Records:
     """All records but the first so many."""
     parts = []
@@ -492,13 +498,6 @@ def _beyond(rows: Sequence[Rows], count: int) -> Records:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, ROW_DTYPE)
-
-
-def _call(callback: Callable[[Hit], None], hit: Hit) -> None:
-    try:
-        callback(hit)
-    except Exception as error:  # noqa: BLE001 - the person's function must not end training
-        say_once(f"a callback for hits raised {type(error).__name__}: {error}")
 
 
 def _counted(number: int, what: str) -> str:

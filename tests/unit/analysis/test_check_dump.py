@@ -39,7 +39,7 @@ def test_values_by_class(made: MadeFiles) -> None:
     made.save(0, RELU, [0.0, 0.0])
     made.save(0, GRADIENT, [NAN])
     made.parameter(0, "fc.weight", [NAN])
-    result = checked(made.path, "TO; GE; WO; AD; TZ")
+    result = checked(made.path, "TO; GE; WO; AD steps_ge=1; TZ")
     assert found(result) == [
         (0, "fc_weight", "WO"),
         (0, f"{FC}:0", "TO"),

@@ -13,6 +13,7 @@ import pytest
 import torch
 from made_dump import MadeDump, NewDump, make_node, make_settings
 
+from opscope.dump import background
 from opscope.dump.arena import Arena
 from opscope.dump.manifest import Manifest
 from opscope.dump.memory import DONE, SharedMemory
@@ -379,13 +380,15 @@ def test_a_process_with_many_open_files(new_dump: NewDump) -> None:
     assert len(dump.files()) == 1
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
 def test_an_interrupted_copy_is_not_found_later(
-    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch
+    new_dump: NewDump, monkeypatch: pytest.MonkeyPatch, contiguous: bool
 ) -> None:
-    maker, value = make_node("D/maker-op0"), torch.arange(4.0)
+    maker, value = make_node("D/maker-op0"), torch.arange(8.0)[:: 1 if contiguous else 2]
     with new_dump(enable=False) as dump:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(SharedMemory, "array", _interrupt)
+            patch.setattr(background, "memmove", _interrupt)
             dump.call(maker, outputs=[value])
         dump.call(make_node("D/user-op0"), [value], sources=[maker.outputs[0]])
         dump.end_step()
