@@ -36,6 +36,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step_ratio.py
 	$(BIN)/python benchmarks/operators_per_step.py
 	$(BIN)/python benchmarks/dump_throughput.py
+	$(BIN)/python benchmarks/dump_files.py
 
 clean:
 	rm -rf $(VENV) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

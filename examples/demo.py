@@ -58,7 +58,10 @@ def main() -> None:
     show("4. A training whose loss turns NaN: opscope ends it and says where that began")
     run("opscope", "run", "--run-dir", str(TARGET / "nan"), "turns_nan.py", code=3)
     run("opscope", "hits", str(TARGET / "nan"))
-    show("Next: docs/verdict.md, docs/dump.md, docs/run-directory.md, or `opscope run` on a script of yours")
+    show(
+        "Next: docs/verdict.md, docs/dump.md, docs/run-directory.md, "
+        "or `opscope run` on a script of yours"
+    )
 
 
 QUERY = (

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+HIT = 3
+"""The exit code of a program that a hit has ended, or that found hits."""
+
 
 class OpscopeError(Exception):
     """A problem the person can act on; printed as sentences, without a traceback."""

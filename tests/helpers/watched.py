@@ -22,7 +22,7 @@ from opscope.watch.sink import WatchSink
 
 gc.collect()
 gc.freeze()
-"""A session that starts looks for optimizers among all objects: not among torch's own, each time."""
+"""A session that starts looks for optimizers among all objects, but not among frozen ones."""
 
 
 class Watched:

@@ -571,7 +571,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             elif isinstance(source, Outside) and source.kind == "parameter":
                 label = label or source.name
             node.outputs.append(Output(node, slot, label, label or node.parameter, unwritten))
-            if node.outputs[-1].subject:
+            if node.outputs[-1].subject or unwritten:
                 self.changed.append(node)
 
     def _measure_inputs(

@@ -114,6 +114,7 @@ class TorchCapture:
             self._open()
             self._mode.finish()
             self._deliver_step(skipped=False, complete=False)
+        self._threads.local.state.stepping = None
         self._set_recording(False)
         self._uninstall()
         self._pipeline.close()
@@ -466,7 +467,11 @@ class TorchCapture:
 
         with _plain_torch(), _never_ending_training():
             self._pipeline.before_update(losses, facts)
-        self.on_safe_point(self._mode.step, True)
+        try:
+            self.on_safe_point(self._mode.step, True)
+        except BaseException:
+            self._threads.local.state.stepping = None  # or this would keep the optimizer alive
+            raise
 
     def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
         """A closure computes a loss: what runs inside it is forward."""

@@ -17,8 +17,8 @@ from opscope.errors import OpscopeError
 VERBS = ("run", "runs", "hits", "show", "check", "query", "convert")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line, from the verbs' own modules."""
+def build_parser(verb: str = "") -> argparse.ArgumentParser:
+    """The command line, from the verbs' own modules; with a verb, only that one is loaded."""
     parser = argparse.ArgumentParser(
         prog="opscope",
         description="The debugger for training neural networks.",
@@ -27,6 +27,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"opscope {_version()}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name in VERBS:
+        if verb in VERBS and name != verb:
+            verbs.add_parser(name)
+            continue
         module = importlib.import_module(f"opscope.commands.{name}")
         summary = (module.__doc__ or "").strip()
         sub = verbs.add_parser(
@@ -46,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rest: list[str] = []
     if words[:1] == ["run"]:
         words, rest = split_command(words)
-    args = build_parser().parse_args(words)
+    args = build_parser(words[0] if words else "").parse_args(words)
     args.command_line = rest
     try:
         code: int = args.command(args)

@@ -19,12 +19,12 @@ from opscope.commands.output import (
     print_hits,
     print_json,
 )
-from opscope.errors import ConfigError, OpscopeError, Problem
+from opscope.errors import HIT, ConfigError, OpscopeError, Problem
 
 if TYPE_CHECKING:
     from opscope.analysis.check import Checked
 
-HITS_FOUND = 3
+
 _SHOWN = 100
 
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(checked.to_json())
     else:
         _print(checked, args.first)
-    return HITS_FOUND if checked.hits else 0
+    return HIT if checked.hits else 0
 
 
 def _phases(text: str | None) -> list[str]:

@@ -14,11 +14,10 @@ import os
 import sys
 from pathlib import Path
 
-from opscope.errors import OpscopeError
+from opscope.errors import HIT, OpscopeError
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import load_run_settings
-from opscope.watch.reaction import EXIT_CODE
 
 _OPTIONS = (
     ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
@@ -71,4 +70,4 @@ def run(args: argparse.Namespace) -> int:
             raise
         if not isinstance(error, SystemExit):  # what the script made of being ended
             sys.excepthook(type(error), error, error.__traceback__)
-    return EXIT_CODE if session.stopped_by_hit else 0
+    return HIT if session.stopped_by_hit else 0

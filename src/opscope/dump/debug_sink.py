@@ -111,7 +111,7 @@ class ExceptionSink(_FindingSink):
         super()._take_inputs(call, label, values)
 
     def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
-        self._held.take(call)
+        self._held.drop(call)
 
     def _has_written(self, iteration: int) -> bool:
         self._write_raised()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,10 +65,15 @@ def spots(count: int, samples: int) -> Array:
 
 def sample_on_device(tensor: Any, layout: str, samples: int) -> Any:
     """A sample of a tensor, taken where it is, so that only that has to be copied."""
-    import torch
-
     tensor = tensor.detach()
     if layout != FORMAT:
         tensor = tensor.movedim(1, -1)
-    picked = np.unravel_index(spots(tensor.numel(), samples), tuple(tensor.shape))
-    return tensor[tuple(torch.as_tensor(each, device=tensor.device) for each in picked)]
+    return tensor[_spots_on(str(tensor.device), tuple(tensor.shape), samples)]
+
+
+@lru_cache(maxsize=1024)
+def _spots_on(device: str, shape: tuple[int, ...], samples: int) -> tuple[Any, ...]:
+    import torch
+
+    picked = np.unravel_index(spots(math.prod(shape), samples), shape)
+    return tuple(torch.as_tensor(each, device=device) for each in picked)

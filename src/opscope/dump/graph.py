@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from opscope.dump.form import layout_of
 from opscope.dump.subject import FORMAT
 from opscope.events import Node, Output, Outside, Source
-from opscope.stats.torch_values import dtype_name, shape_of
+from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
 
 
 class Signature(NamedTuple):
@@ -30,10 +30,14 @@ class Signature(NamedTuple):
 
 def signature_of(tensor: Any) -> Signature:
     """The type of a tensor."""
-    is_plain = tensor.layout.__str__() == "torch.strided" and not tensor.is_nested
-    layout = layout_of(tensor) if is_plain else str(tensor.layout).removeprefix("torch.")
+    layout = layout_of(tensor) if not unsupported_reason(tensor) else _bare(tensor.layout)
     shape = () if tensor.is_nested else shape_of(tensor)
     return Signature(dtype_name(tensor), shape, layout, str(tensor.device))
+
+
+def _bare(layout: Any) -> str:
+    name = str(layout).removeprefix("torch.")
+    return FORMAT if name == "strided" else name
 
 
 class Signatures:

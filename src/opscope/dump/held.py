@@ -43,6 +43,10 @@ class HeldInputs:
         found = self._calls.get(key) if _ends_late(call.node.op) else self._calls.pop(key, None)
         return found[1] if found else []
 
+    def drop(self, call: Call) -> None:
+        """Let go of the inputs of a call."""
+        self._calls.pop(id(call), None)
+
     def raised(self) -> list[tuple[Call, list[HeldInput]]]:
         """The calls that ended in an exception, with their inputs, in their order."""
         found = [held for held in self._calls.values() if held[0].node.raised]

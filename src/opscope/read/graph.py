@@ -72,6 +72,7 @@ def _connect(node: Node, ends: dict[str, Any], nodes: Nodes) -> None:
     for label in ends["outputs"]:
         output = _output(node, label["slot"])
         output.parameter, output.subject = label["parameter"], label["subject"]
+        output.uninitialised = label.get("uninitialised", False)
 
 
 def _source(source: dict[str, Any], nodes: Nodes) -> Source:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from opscope.events import Node, Outside, Source, Stack, StepRecord
+from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
 
 
 def node_record(node: Node) -> dict[str, Any]:
@@ -70,11 +70,16 @@ def _ends(node: Node, sources: Sequence[Source]) -> dict[str, Any]:
     return {
         "sources": [_source_record(source) for source in sources],
         "outputs": [
-            {"slot": output.slot, "parameter": output.parameter, "subject": output.subject}
+            _output_record(output)
             for output in node.outputs
-            if output.parameter or output.subject
+            if output.parameter or output.subject or output.uninitialised
         ],
     }
+
+
+def _output_record(output: Output) -> dict[str, Any]:
+    data = {"slot": output.slot, "parameter": output.parameter, "subject": output.subject}
+    return {**data, "uninitialised": True} if output.uninitialised else data
 
 
 def _source_record(source: Source) -> dict[str, Any]:

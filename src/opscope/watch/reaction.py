@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opscope.errors import HIT
 from opscope.watch.catalogue import CONDITIONS, NONFINITE
 
-EXIT_CODE = 3
 STOP, LOG = "stop", "log"
 
 
@@ -14,7 +14,7 @@ class TrainingStopped(SystemExit):
     """Raised in the training script where a hit ends it."""
 
     def __init__(self) -> None:
-        super().__init__(EXIT_CODE)
+        super().__init__(HIT)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def test_no_memory_for_a_copy(
     with new_dump(enable=False) as dump:
         dump.call(make_node("D/before-op0"), outputs=[torch.ones(1)])
         monkeypatch.setattr(background, "read", no_memory)
-        dump.call(make_node(), outputs=[torch.ones(1)])
+        dump.call(make_node(), outputs=[torch.ones(4)[::2]])
     assert "not enough memory" in capfd.readouterr().err
     assert len(dump.files()) == 1
 

@@ -1,0 +1,582 @@
+"""Watchpoints while training runs: what stops it and where, what is told, written and saved."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import opscope
+from helpers.models import MODELS, assert_identical
+from helpers.watched import Formula, train, watched
+from opscope.errors import ConfigError
+from opscope.read.run import open_run
+from opscope.watch import callbacks
+from opscope.watch.hits import Hit
+
+safetensors = pytest.importorskip("safetensors.torch")
+INF, NAN = math.inf, math.nan
+
+
+def log_of_zero(at: int) -> Callable[[Tensor, int], Tensor]:
+    """A loss that is infinite in one step."""
+    return lambda y, step: (y * 0).log().sum() if step == at else y.square().sum()
+
+
+# ------------------------------------------------------------------------------------- stopping
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
+def test_training_ends_before_the_bad_update(optimizer: Any, tmp_path: Path) -> None:
+    seen: dict[str, Tensor] = {}
+
+    def loss_of(y: Tensor, step: int) -> Tensor:
+        if step == 3:
+            seen.update({name: p.detach().clone() for name, p in model.named_parameters()})
+        return log_of_zero(3)(y, step)
+
+    with watched(tmp_path) as found:
+        model = nn.Linear(3, 2)
+        train(9, loss_of, model, optimizer)
+    assert found.stopped and found.sink.ended
+    assert {hit.step for hit in found.hits} == {3}
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, seen[name])
+    state = found.rank / found.verdict["state"]
+    saved = safetensors.load_file(state / "parameters.safetensors")
+    assert saved.keys() == seen.keys()
+    for name, value in saved.items():
+        assert torch.equal(value, seen[name]) and value.isfinite().all()
+
+
+def test_a_fault_of_the_optimizer_itself_ends_training_after_it(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        train(9, lambda y, step: y.sum() * 1e3, rate=1e38)
+    assert found.stopped
+    assert {hit.step for hit in found.hits} == {0}
+    assert found.verdict["phase"] == "optimizer"
+
+
+def test_going_on_after_a_hit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with watched(tmp_path, on_hit="log") as found:
+        train(60, log_of_zero(2))
+    assert not found.stopped
+    assert {hit["step"] for hit in found.written} == {*range(2, 60)}, "all of them are written"
+    printed = capfd.readouterr().err
+    assert printed.count("origin: ") == 3
+    assert len(printed.splitlines()) < 120, "few are printed"
+    assert "internal error" not in printed
+
+
+def test_each_hit_is_told_of_once(tmp_path: Path) -> None:
+    """Also in the first step, whose rows follow those of the setup."""
+    for size in (1, 50):
+        with watched(tmp_path / str(size), on_hit="log", watch="TZ op_type=mul; OO") as found:
+            [torch.ones(2) * 0 for _ in range(size)]
+            train(1, lambda y, step: (y * 0).log().sum())
+        assert [hit.watchpoint.condition.abbr for hit in found.hits].count("TZ") == 1
+        places = [(hit.node.id, hit.slot) for hit in found.of("OO") if hit.node is not None]
+        assert len(places) == len({*places})
+
+
+def test_kinds_of_hits_that_end_training(tmp_path: Path) -> None:
+    watch = "TL max_gt=-1e9 regex=^Default/sum; TO"
+    with watched(tmp_path / "a", watch=watch) as found:
+        train(2, log_of_zero(9))
+    assert not found.stopped and len(found.of("TL")) == 2
+    with watched(tmp_path / "b", watch=watch, on_hit_kinds="all") as found:
+        train(2, log_of_zero(9))
+    assert found.stopped and len(found.of("TL")) == 1
+    with watched(tmp_path / "c", watch=watch, on_hit_kinds="tl, WCL") as found:
+        train(2, log_of_zero(0))
+    assert found.stopped
+    with watched(tmp_path / "d", watch=watch, on_hit_kinds="WCL") as found:
+        train(2, log_of_zero(0))
+    assert not found.stopped and found.of("TO")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_hit_kinds": "XX"}, "XX is neither nonfinite, all nor a condition"),
+        ({"on_hit": "sleep"}, "on_hit"),
+        ({"watch": "TL; TQ; TL max_gt=x"}, "TQ"),
+        ({"save_state": "much"}, "save"),
+    ],
+)
+def test_wrong_options_are_said_before_anything_runs(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        opscope.start(run_dir=tmp_path, **options)
+
+
+def test_quick_looks_for_nan_and_inf_only(tmp_path: Path) -> None:
+    with watched(tmp_path / "a", quick=True, on_hit="log") as found:
+        train(25, lambda y, step: y.sum(), rate=0.0)
+    assert found.hits == []
+    with watched(tmp_path / "b", quick=True) as found:
+        train(25, log_of_zero(1), rate=0.0)
+    assert found.stopped and found.conditions <= {"OO", "LN", "WO"}
+
+
+def test_without_watchpoints_there_are_no_hits(tmp_path: Path) -> None:
+    with watched(tmp_path, watch="none") as found:
+        train(3, log_of_zero(1))
+    assert found.session.watch is None and not found.stopped
+    assert not (found.rank / "hits.jsonl").exists()
+    assert len(open_run(found.folder).rank(0).steps) >= 3
+
+
+def test_a_script_that_catches_everything_is_stopped_at_each_step(tmp_path: Path) -> None:
+    reached = []
+    with watched(tmp_path) as found:
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(5):
+            with contextlib.suppress(BaseException):
+                optimizer.zero_grad()
+                log_of_zero(2)(model(torch.randn(4, 3)), step).backward()
+                optimizer.step()
+                reached.append(step)
+    assert reached == [0, 1]
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert found.sink.ended
+
+
+# ------------------------------------------------------------------------------- kinds of loops
+
+
+def test_several_optimizers(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        maker, critic = nn.Linear(2, 3), nn.Linear(3, 1)
+        steps = [torch.optim.Adam(m.parameters(), 1e-2) for m in (maker, critic)]
+        updated = []
+        for step in range(4):
+            fake = maker(torch.randn(4, 2))
+            steps[1].zero_grad()
+            critic(fake.detach()).mean().backward()
+            steps[1].step()
+            updated.append(("critic", step))
+            steps[0].zero_grad()
+            made = critic(fake).mean()
+            (made if step < 2 else (made * 0).log()).backward()
+            steps[0].step()
+            updated.append(("maker", step))
+    assert found.stopped
+    assert updated[-1] == ("critic", 2)
+    assert found.verdict["step"] == 2
+    assert all(parameter.isfinite().all() for parameter in maker.parameters())
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("clips", [False, True])
+def test_steps_that_a_scaler_skips_are_no_hits(fused: bool, clips: bool, tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        model = nn.Linear(8, 8)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=fused)
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+        for _ in range(4):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = model(torch.randn(4, 8)).square().mean()
+            scaler.scale(loss).backward()
+            if clips:
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    assert found.hits == [] and not found.stopped
+    assert "4 updates with non-finite gradients skipped" in found.sink.summary()
+    steps = open_run(found.folder).rank(0).steps
+    assert [step.skipped for step in steps if step.complete] == [True] * 4
+
+
+def test_a_forward_fault_is_a_hit_also_under_a_scaler(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        model = nn.Linear(8, 8)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        for step in range(4):
+            optimizer.zero_grad()
+            out = model(torch.randn(4, 8))
+            scaler.scale(log_of_zero(2)(out, step)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    assert found.stopped and found.verdict["op_type"] == "log" and found.verdict["step"] == 2
+
+
+def test_gradient_accumulation(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(4):
+            optimizer.zero_grad()
+            for part in range(3):
+                bad = (step, part) == (2, 1)
+                out = model(torch.randn(4, 3))
+                ((out * 0).log() if bad else out).sum().backward()
+            optimizer.step()
+    assert found.stopped and found.verdict["step"] == 2
+
+
+def test_lbfgs(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+        x = torch.randn(8, 3)
+        for step in range(4):
+
+            def closure(step: int = step) -> Tensor:
+                optimizer.zero_grad()
+                loss = log_of_zero(2)(model(x), step)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+    assert found.stopped and found.verdict["step"] == 2 and found.verdict["op_type"] == "log"
+
+
+def test_evaluations_are_watched_if_asked(tmp_path: Path) -> None:
+    def run(**options: Any) -> list[Hit]:
+        with watched(tmp_path / str(options), on_hit="log", **options) as found:
+            model = nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                model.train()(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+                with torch.no_grad():
+                    F.relu(model.eval()(torch.randn(4, 3)) * 0).log()
+        return found.hits
+
+    assert run() == []
+    hits = run(include="eval")
+    assert {hit.node.op_type for hit in hits if hit.node is not None} >= {"log"}
+    assert {hit.node.phase.value for hit in hits if hit.node is not None} == {"eval"}
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [({"every": 3}, [6]), ({"steps": "4-5"}, [4, 5]), ({"steps": "0-1"}, [])],
+)
+def test_only_some_steps_are_watched(
+    options: dict[str, Any], steps: list[int], tmp_path: Path
+) -> None:
+    with watched(tmp_path, on_hit="log", **options) as found:
+        train(8, lambda y, step: (y * 0).log().sum() if step in (4, 5, 6) else y.sum(), rate=0.0)
+    assert sorted({hit.step for hit in found.of("OO")}) == steps
+    assert {hit["verdict"]["step"] for hit in found.written if "verdict" in hit} == {*steps}
+
+
+def test_a_bad_parameter_is_seen_after_steps_that_were_not_watched(tmp_path: Path) -> None:
+    with watched(tmp_path, steps="3-8") as found:
+        train(8, log_of_zero(1))
+    assert found.stopped
+    assert found.verdict["entered"]["kind"] == "parameter"
+    assert {hit.step for hit in found.hits} == {3}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_training_in_a_thread(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        thread = threading.Thread(target=train, args=(6, log_of_zero(3)))
+        thread.start()
+        thread.join()
+    assert found.sink.ended
+    assert found.verdict["step"] == 3
+
+
+def test_a_loop_without_optimizer(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        model = Formula(lambda p, x: p * x.log())
+        passes = 0
+        for step in range(6):
+            model(torch.full((2,), 3.0 - step))
+            passes += 1
+    assert found.stopped and found.verdict["step"] == 3
+    assert passes == 3
+
+
+def test_both_ways_of_watching_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from opscope.capture import hook
+
+    def verdicts(folder: Path) -> list[Any]:
+        torch.manual_seed(0)
+        with watched(folder, on_hit="log", save_state="none") as found:
+            train(4, lambda y, step: torch.where(y > 0, y.sqrt(), 0.0).sum() + 0 * y.log().sum())
+        return [
+            (hit.step, hit.about, hit.message, (hit.verdict or {}).get("what"))
+            for hit in found.hits
+        ]
+
+    with_hook = verdicts(tmp_path / "a")
+    monkeypatch.setattr(hook, "load", lambda: None)
+    assert with_hook == verdicts(tmp_path / "b") != []
+
+
+@pytest.mark.parametrize("train_model", MODELS, ids=lambda model: model.__name__)
+def test_training_is_the_same_with_the_recommended_set(
+    train_model: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain = train_model()
+    with watched(tmp_path) as found:
+        seen = train_model()
+    assert_identical(plain, seen)
+    assert found.hits == []
+    assert "internal error" not in capfd.readouterr().err
+
+
+# --------------------------------------------------------------------- the person's watchpoints
+
+
+class Net(nn.Module):
+    """Two layers whose every number is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False)
+        with torch.no_grad():
+            self.first.weight.copy_(torch.tensor([[1.0, -2.0], [3.0, 0.5]]))
+            self.second.weight.copy_(torch.tensor([[2.0, -1.0]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+X = np.array([[1.0, 2.0], [-1.0, 0.5], [4.0, 1.0]], np.float32)
+W1 = np.array([[1.0, -2.0], [3.0, 0.5]], np.float32)
+W2 = np.array([[2.0, -1.0]], np.float32)
+H = X @ W1.T
+A = np.maximum(H, 0)
+RATE = 0.125
+G2 = np.ones((3, 1), np.float32).T @ A
+G1 = (np.ones((3, 1), np.float32) @ W2 * (H > 0)).T @ X
+
+
+def net_hits(folder: Path, watch: str, steps: int = 1) -> list[Hit]:
+    """Hits on the known network, trained with plain SGD."""
+    with watched(folder, watch=watch, on_hit="log") as found:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), RATE)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.from_numpy(X)).sum().backward()
+            optimizer.step()
+    assert all(hit.step < steps for hit in found.hits)
+    return found.hits
+
+
+def only(hits: list[Hit]) -> dict[str, float]:
+    """The numbers of the one hit there is."""
+    assert len(hits) == 1, [(hit.about, hit.message) for hit in hits]
+    return dict(hits[0].actual)
+
+
+VALUES = [
+    ("TL max_gt=12 node=mm-op0 scope=*first*", {"max_gt": H.max()}),
+    ("TL mean_gt=0 op_type=relu", {"mean_gt": A.mean()}),
+    ("TL abs_mean_gt=1 op_type=relu; TL max_gt=99 op_type=relu", {"abs_mean_gt": A.mean()}),
+    ("TL max_gt=12.4 min_gt=-9 op_type=relu", {"max_gt": A.max(), "min_gt": 0.0}),
+    ("TS min_lt=-2 regex=^Default.*first-Linear/mm", {"min_lt": H.min()}),
+    ("TS mean_lt=9 op_type=relu", {"mean_lt": A.mean()}),
+    ("TR max_min_gt=1 op_type=relu", {"max_min_gt": A.max() - A.min()}),
+    (
+        "TR range_percentage_gt=10 range_start_inclusive=0 range_end_inclusive=4 op_type=relu",
+        {"range_percentage_gt": 100 * np.mean((A >= 0) & (A <= 4))},
+    ),
+    (
+        "AR range_percentage_lt=99 range_end_inclusive=3.5",
+        {"range_percentage_lt": 100 * np.mean(A <= 3.5)},
+    ),
+    ("TZ zero_percentage_ge=50 op_type=relu", {"zero_percentage_ge": 100 * np.mean(A == 0)}),
+    ("GL max_gt=0 parameter=second.weight", {"max_gt": G2.max()}),
+    ("GV abs_mean_lt=1e9 parameter=first.weight", {"abs_mean_lt": np.abs(G1).mean()}),
+    ("WI min_lt=-1.5 parameter=first*", {"min_lt": -2.0}),
+    ("WL max_gt=2.5", {"max_gt": 3.0}),
+    ("WS min_lt=-1.5", {"min_lt": -2.0}),
+    ("TL class=weight max_gt=2.5", {"max_gt": 3.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("watch", "actual"), VALUES, ids=[watch for watch, _ in VALUES])
+def test_the_numbers_of_a_hit(watch: str, actual: dict[str, float], tmp_path: Path) -> None:
+    hits = net_hits(tmp_path, watch)
+    if watch.startswith("G"):
+        hits = [hit for hit in hits if hit.node is not None and hit.node.gradient_of][-1:]
+    assert only(hits) == pytest.approx({k: float(v) for k, v in actual.items()}, rel=1e-6)
+
+
+def test_changes_of_weights(tmp_path: Path) -> None:
+    hits = net_hits(tmp_path / "a", "WCL abs_mean_update_ratio_gt=0.01 parameter=first.weight", 2)
+    ratio = np.abs(RATE * G1).mean() / (np.abs(W1).mean() + 1e-9)
+    assert only(hits) == pytest.approx({"abs_mean_update_ratio_gt": ratio}, rel=1e-5)
+    assert (hits[0].step, hits[0].parameter) == (1, "first.weight")
+    assert net_hits(tmp_path / "b", "WCL abs_mean_update_ratio_gt=0.01", 1) == [], "no step before"
+    ratio = np.abs(RATE * G2).mean() / (np.abs(W2).mean() + 1e-9)
+    hits = net_hits(tmp_path / "c", "WCS abs_mean_update_ratio_lt=99 parameter=second*", 2)
+    assert only(hits) == pytest.approx({"abs_mean_update_ratio_lt": ratio}, rel=1e-5)
+    assert net_hits(tmp_path / "d", "WNC", 3) == []
+    hits = net_hits(tmp_path / "e", "WNC rtol=99", 3)
+    assert {(hit.step, hit.parameter) for hit in hits} == {
+        (step, name) for step in (1, 2) for name in ("first.weight", "second.weight")
+    }
+
+
+def test_ranges_of_gradients_of_a_parameter(tmp_path: Path) -> None:
+    watch = "TR class=gradient parameter=first.weight range_percentage_gt=1 range_end_inclusive=0"
+    (hit, *_) = net_hits(tmp_path, watch)[-1:]
+    assert hit.node is not None and hit.node.gradient_of == "first.weight"
+    assert hit.actual["range_percentage_gt"] == pytest.approx(100 * np.mean(G1 <= 0))
+
+
+def test_selections(tmp_path: Path) -> None:
+    line = next(
+        n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if "return self.second(torch.relu" in text
+    )  # fmt: skip
+    select = {
+        "class=activation": {"relu-op0"},
+        "op_type=re*": {"relu-op0"},
+        "scope=*/second-Linear": {"t-op0", "mm-op0"},
+        "regex=second-Linear/mm": {"mm-op0"},
+        f"line=test_watch.py:{line} class=activation": {"relu-op0"},
+        "node=relu-op0": {"relu-op0"},
+        "node=*/second-Linear/mm-op0": {"mm-op0"},
+    }
+    for number, (words, names) in enumerate(select.items()):
+        hits = net_hits(tmp_path / str(number), f"TL abs_mean_gt=0 {words}")
+        forward = [h.node for h in hits if h.node is not None and h.node.phase.value == "forward"]
+        assert {node.name.rpartition("/")[2] for node in forward} == names, words
+
+
+def test_muting(tmp_path: Path) -> None:
+    line = next(
+        n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1)
+        if "return self.second(torch.relu" in text
+    )  # fmt: skip
+    assert net_hits(tmp_path / "a", "TL abs_mean_gt=0 op_type=relu mute=relu-op0") == []
+    assert net_hits(tmp_path / "b", f"AR max_min_gt=0 mute=test_watch.py:{line}") == []
+    with watched(tmp_path / "c", watch="TL max_gt=-9 op_type=abs", on_hit="log") as found:
+        train(1, lambda y, step: y.abs().sum())  # opscope: ignore
+    assert found.hits == []
+
+
+def test_a_watchpoint_added_while_training_runs(tmp_path: Path) -> None:
+    with watched(tmp_path, watch="OO", on_hit="log") as found:
+
+        def loss_of(y: Tensor, step: int) -> Tensor:
+            if step == 2:
+                opscope.add_watchpoint("AR", range_percentage_gt=1, range_start_inclusive=-9)
+            return torch.relu(y).sum()
+
+        train(5, loss_of)
+    assert {hit.step for hit in found.of("AR")} >= {3, 4}
+
+
+# ---------------------------------------------------------------------------------- saved state
+
+
+def test_the_state_that_is_saved(tmp_path: Path) -> None:
+    inputs: list[Tensor] = []
+    kept: dict[str, Any] = {}
+    with watched(tmp_path) as found:
+        torch.manual_seed(3)
+        model = nn.BatchNorm1d(3)
+        optimizer = torch.optim.Adam(model.parameters(), 0.1, betas=(0.5, 0.75))
+        for step in range(4):
+            inputs.append(torch.randn(4, 3))
+            optimizer.zero_grad()
+            loss = log_of_zero(2)(model(inputs[-1]), step)
+            loss.backward()
+            if step == 2:
+                kept = {
+                    "exp_avg": optimizer.state[model.weight]["exp_avg"].clone(),
+                    "running_mean": model.running_mean.clone(),
+                }
+            optimizer.step()
+    directory = found.rank / found.verdict["state"]
+    assert found.verdict["state"] == "hits/step_2"
+    load = {
+        name: safetensors.load_file(directory / f"{name}.safetensors")
+        for name in ("batch", "rng", "parameters", "optimizer", "origin")
+    }
+    assert torch.equal(load["batch"]["input0"], inputs[2])
+    assert torch.equal(load["parameters"]["running_mean"], kept["running_mean"])
+    assert torch.equal(load["optimizer"]["0/weight/exp_avg"], kept["exp_avg"])
+    assert load["origin"]["output.0"].isneginf().all()
+    assert (load["origin"]["input.0"] == 0).all()
+    torch.set_rng_state(load["rng"]["torch"])
+    assert torch.equal(torch.randn(4, 3), inputs[2]), "the step can be done again"
+    about = json.loads((directory / "state.json").read_text())
+    assert about["step"] == about["taken_in_step"] == 2
+    assert about["optimizers"][0]["groups"][0]["betas"] == [0.5, 0.75]
+    assert about["left_out"] == []
+
+
+def test_state_is_saved_within_a_limit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with watched(tmp_path / "a", save_state="6KiB") as found:
+        train(2, log_of_zero(0), nn.Linear(3, 2000))
+    names = {path.name for path in (found.rank / found.verdict["state"]).iterdir()}
+    assert "parameters.safetensors" not in names and "state.json" in names
+    assert "not saved with the hit: " in capfd.readouterr().err
+    with watched(tmp_path / "b", save_state="none") as found:
+        train(2, log_of_zero(0))
+    assert found.verdict.get("state") is None
+    assert not (found.rank / "hits").exists()
+
+
+def test_parameters_that_have_no_numbers_yet(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(3, 2), nn.LazyLinear(2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x)
+
+    with watched(tmp_path) as found:
+        model = Lazy()
+        optimizer = torch.optim.SGD(model.used.parameters(), 0.1)
+        (model(torch.randn(4, 3)) * 0).log().sum().backward()
+        optimizer.step()
+    assert found.stopped
+    saved = safetensors.load_file(found.rank / found.verdict["state"] / "parameters.safetensors")
+    assert {*saved} == {"used.weight", "used.bias"}
+    assert "internal error" not in capfd.readouterr().err
+
+
+# ------------------------------------------------------------------------------------ callbacks
+
+
+def test_callbacks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+
+    def bad(hit: Hit) -> None:
+        raise RuntimeError("of the person's own")
+
+    def good(hit: Hit) -> None:
+        told.append(hit.watchpoint.condition.abbr)
+
+    opscope.on_hit(bad)
+    opscope.on_hit(good)
+    try:
+        with watched(tmp_path, on_hit="log") as found:
+            train(3, log_of_zero(1))
+    finally:
+        callbacks.remove(bad)
+        callbacks.remove(good)
+    assert told == [hit.watchpoint.condition.abbr for hit in found.hits] != []
+    assert capfd.readouterr().err.count("of the person's own") == 1
