@@ -98,7 +98,7 @@ def test_kinds_of_hits_that_end_training(tmp_path: Path) -> None:
         train(2, log_of_zero(9))
     assert found.stopped and len(found.of("TL")) == 1
     with watched(tmp_path / "c", watch=watch, on_hit_kinds="tl, WCL") as found:
-        train(2, log_of_zero(0))
+        train(2, log_of_zero(9))
     assert found.stopped
     with watched(tmp_path / "d", watch=watch, on_hit_kinds="WCL") as found:
         train(2, log_of_zero(0))

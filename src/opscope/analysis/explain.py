@@ -81,6 +81,7 @@ def explain(case: Case) -> Explanation:
 
 
 def _n(value: float) -> str:
+    value += 0.0  # no -0
     whole = math.isfinite(value) and value == int(value) and abs(value) < 1e6
     return f"{value:.1f}" if whole else f"{value:.6g}"
 

@@ -307,7 +307,7 @@ def _shown(value: dict[str, Any]) -> str:
         if value[k]
     ]
     zeros = [f"{value['zero']} zeros"] if value["zero"] else []
-    numbers = f"min {value['min']:.6g} max {value['max']:.6g} mean {value['mean']:.6g}"
+    numbers = " ".join(f"{k} {value[k] + 0.0:.6g}" for k in ("min", "max", "mean"))  # no -0
     return ", ".join([head, numbers, *zeros, *bad])
 
 
@@ -322,6 +322,8 @@ def _shown_reach(data: dict[str, Any]) -> str:
 
 
 def _shown_before(entry: dict[str, Any]) -> str:
-    numbers = f"  {entry['min']:.4g} … {entry['max']:.4g}" if entry["min"] is not None else ""
+    numbers = ""
+    if entry["min"] is not None:
+        numbers = f"  {entry['min'] + 0.0:.4g} … {entry['max'] + 0.0:.4g}"
     where = f"  {Path(shown_place(entry['where'])).name}" if entry["where"] else ""
     return f"{entry['name']}{where}{numbers}"

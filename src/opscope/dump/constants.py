@@ -12,6 +12,7 @@ import numpy as np
 from opscope.dump.form import Form
 from opscope.dump.values import read
 from opscope.events import Outside, Source
+from opscope.stats.torch_values import unsupported_reason
 
 _WHOLE = Form()
 _MAX_KNOWN = 10_000
@@ -45,7 +46,9 @@ class Constants:
 
     def new(self, graph: int, tensor: Any) -> int | None:
         """The number of a constant that this graph has not had before; None if it has."""
-        if self._is_output(tensor) or self._is_known(graph, tensor):
+        if unsupported_reason(tensor) or self._is_output(tensor):
+            return None
+        if self._is_known(graph, tensor):
             return None
         content = _content(tensor)
         if content is None or (graph, content) in self._contents:

@@ -194,6 +194,8 @@ class WatchSink(BaseSink):
         record: StepRecord | None = None,
     ) -> None:
         """Check what has not been checked of the step."""
+        if self.stopping is not None:
+            return  # training ends: what comes after the hit is its consequence
         self._renew()
         if rows:
             self._kinds = rows[0].kinds

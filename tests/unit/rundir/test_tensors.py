@@ -1,0 +1,81 @@
+"""Tensors in safetensors files, written without that package and read with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from opscope.rundir.tensors import can_save, save_tensors
+
+safetensors = pytest.importorskip("safetensors.torch")
+
+TENSORS = {
+    "f64": torch.randn(2, 3, dtype=torch.float64),
+    "f32": torch.tensor([1.5, float("nan"), float("inf"), -0.0]),
+    "f16": torch.tensor([65504.0], dtype=torch.float16),
+    "bf16": torch.tensor([3e38], dtype=torch.bfloat16),
+    "f8": torch.tensor([1.0, -2.0]).to(torch.float8_e4m3fn),
+    "i64": torch.tensor([-(2**62)]),
+    "u8": torch.arange(7, dtype=torch.uint8),
+    "u16": torch.tensor([65535], dtype=torch.uint16),
+    "bool": torch.tensor([[True], [False]]),
+    "scalar": torch.tensor(2.5),
+    "empty": torch.empty(0, 3),
+    "transposed": torch.arange(6.0).view(2, 3).t(),
+    "expanded": torch.ones(1).expand(4),
+    "strided": torch.arange(10)[::3],
+    "negated": torch.complex(torch.ones(2), torch.arange(2.0)).conj().imag,
+    "with gradient": torch.ones(2, requires_grad=True),
+}
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    assert all(map(can_save, TENSORS.values()))
+    save_tensors(path, TENSORS, {"about": "something"})
+    found = safetensors.load_file(path)
+    assert found.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
+        one, other = (
+            t.detach().contiguous().reshape(-1).resolve_neg() for t in (found[name], tensor)
+        )
+        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8)), name
+    with safetensors.safe_open(path, "pt") as file:
+        assert file.metadata() == {"about": "something"}
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "x", {})
+    assert safetensors.load_file(tmp_path / "x") == {}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.eye(2).to_sparse(),
+        torch.ones(2, dtype=torch.complex64),
+        torch.empty(2, device="meta"),
+        torch.nn.LazyLinear(2).weight,
+    ],
+    ids=["sparse", "complex", "meta", "lazy"],
+)
+def test_what_has_no_place_there(tensor: torch.Tensor) -> None:
+    assert not can_save(tensor)
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    class Breaks:
+        def items(self) -> object:
+            yield "good", torch.ones(2)
+            yield "bad", torch.eye(2).to_sparse()
+
+    path = tmp_path / "x"
+    save_tensors(path, {"old": torch.ones(1)})
+    with pytest.raises((RuntimeError, KeyError, NotImplementedError)):
+        save_tensors(path, Breaks())  # type: ignore[arg-type]
+    assert {*safetensors.load_file(path)} == {"old"}
+    assert [*tmp_path.iterdir()] == [path]

@@ -1,0 +1,104 @@
+"""Elements in a range and changes of weights, from the tensors themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from opscope.events import TRAINING_GRAPH, Call, Node, Output, Outside, Phase, Stack, Value, Want
+from opscope.stats.record import ROW_DTYPE
+from opscope.watch.compared import Compared
+from opscope.watch.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
+from opscope.watch.table import Table
+from opscope.watch.watchpoint import Watchpoint, make
+
+
+def node(op: str, phase: Phase = Phase.FORWARD, gradient_of: str = "") -> Node:
+    made = Node(
+        0, TRAINING_GRAPH, f"Default/{op}-op0", op, f"aten.{op}", "Default", "", phase,
+        Stack(0, ()), gradient_of=gradient_of,
+    )  # fmt: skip
+    made.outputs = [Output(made, 0)]
+    return made
+
+
+def compared(*watchpoints: Watchpoint) -> Compared:
+    made = Compared(Table(lambda number: node("relu")))
+    made.watch(watchpoints)
+    return made
+
+
+RANGE = {"range_percentage_gt": 10.0, "range_start_inclusive": 0.0, "range_end_inclusive": 1.0}
+
+
+def test_what_is_wanted() -> None:
+    plain = compared(make("TL", 1, max_gt=0.0))
+    assert plain.wants(node("relu")) == Want.NOTHING
+    activations = compared(make("AR", 1, **RANGE))
+    assert activations.wants(node("relu")) == Want.OUTPUT_VALUES
+    assert activations.wants(node("mm")) == Want.NOTHING, "no activation"
+    only_max = compared(make("AR", 1, max_min_gt=1.0))
+    assert only_max.wants(node("relu")) == Want.NOTHING, "rows are enough"
+    reads = node("addmm")
+    reads.sources = [Outside("parameter", "w", "w")]
+    assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
+    assert compared(make("WCL", 1)).wants(node("relu")) == Want.NOTHING
+
+
+def test_gradients_of_a_parameter_are_wanted() -> None:
+    made = compared(make("TR", 1, cls="gradient", parameter="w", **RANGE))
+    assert made.wants(node("mm", Phase.BACKWARD, "w")) == Want.OUTPUT_VALUES
+    assert made.wants(node("mm", Phase.BACKWARD, "v")) == Want.NOTHING
+    assert made.wants(node("mm")) == Want.NOTHING
+
+
+def test_elements_in_a_range() -> None:
+    watchpoint = make("TR", 1, **RANGE)
+    made = compared(watchpoint)
+    tensor = torch.tensor([-0.5, 0.0, 0.5, 1.0, 1.5, float("nan"), float("inf")])
+    made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, tensor, None)])
+    records = np.zeros(2, ROW_DTYPE)
+    records["slot"] = [0, 1]
+    found = made.numbers(watchpoint, records, ())
+    assert found["in_range"].tolist() == [3, -1], "both ends belong to it"
+    assert found["missing"].tolist() == [CHECKED, NO_VALUES]
+
+
+def test_changes() -> None:
+    watchpoint = make("WCL", 1)
+    made = compared(watchpoint)
+    weight = torch.tensor([1.0, 2.0])
+
+    def change() -> tuple[int, float, float]:
+        found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ["w"])
+        change = found["change"]
+        return int(found["missing"][0]), float(change.mean[0]), float(change.mean_abs_before[0])
+
+    assert change()[0] == NO_PREVIOUS
+    made.parameter(0, "w", weight)
+    assert change()[0] == NO_PREVIOUS
+    weight.add_(0.5)
+    made.parameter(1, "w", weight)
+    assert change() == (CHECKED, 0.5, 1.5), "what it was is kept, not a reference to it"
+    made.parameter(2, "w", torch.ones(3))
+    assert change()[0] == RESHAPED
+    made.parameter(3, "w", torch.ones(3, dtype=torch.float64))
+    assert change() == (CHECKED, 0.0, 1.0)
+
+
+def test_what_was_kept_is_dropped_with_the_last_watchpoint() -> None:
+    made = compared(make("WCL", 1))
+    made.parameter(0, "w", torch.ones(2))
+    made.watch([])
+    assert made._before == {}
+    made.parameter(1, "w", torch.ones(2))
+    assert made._before == {}
+
+
+def test_tensors_without_numbers() -> None:
+    watchpoint = make("TR", 1, **RANGE)
+    made = compared(watchpoint, make("WCL", 2))
+    made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, torch.eye(2).to_sparse(), None)])
+    found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ())
+    assert found["missing"].tolist() == [NO_VALUES]
+    made.parameter(0, "w", torch.eye(2).to_sparse())
