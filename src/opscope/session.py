@@ -93,6 +93,7 @@ class Session:
             self.watch.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
             capture.on_bad_output(self.watch.witness.see)
+            self.watch.witness.on_suspect = capture.hold_batch
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
                 self._hit_state.values = self.watch.witness.values

@@ -14,9 +14,15 @@ from opscope.capture.parameters import Names
 from opscope.events import Outside
 from opscope.watch.saving import Snapshot
 
+_BYTES = 256 << 20
+"""More than this is not kept alive longer than the program would."""
+
 
 class KeptState:
-    """Holds on to a step's batch and random states until the next one begins."""
+    """Holds on to a step's batch and random states until the next one begins.
+
+    Of several micro-batches it is the last, or the one in which something began to look wrong.
+    """
 
     def __init__(
         self, names: Names, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
@@ -26,21 +32,46 @@ class KeptState:
         self._batch: dict[str, Tensor] = {}
         self._rng: dict[str, Tensor] = {}
         self._step = 0
+        self._room = _BYTES
+        self._is_over = False
+        self._holds = False
 
-    def begin_step(self, step: int) -> None:
-        """A step begins: take its random states, let go of the batch of the one before."""
+    def begin_step(self, step: int, wanted: bool = True) -> None:
+        """A step begins: let go of the batch before, take its random states if it is looked at."""
         self._step = step
-        self._batch.clear()
-        self._rng = random_states()
+        self._holds = False
+        self._let_go()
+        if wanted:
+            self._rng = random_states()
 
     def add_batch(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside."""
-        if outside.kind == "batch":
-            name, number = outside.name, 1
-            while name in self._batch and self._batch[name] is not tensor:
-                number += 1
-                name = f"{outside.name}#{number}"
-            self._batch[name] = tensor
+        if outside.kind != "batch" or self._holds or tensor.grad_fn is not None:
+            return
+        if self._is_over:
+            self._let_go()
+        size = tensor.numel() * tensor.element_size()
+        if any(tensor is other for other in self._batch.values()) or size > self._room:
+            return
+        self._room -= size
+        name, number = outside.name, 1
+        while name in self._batch:
+            number += 1
+            name = f"{outside.name}#{number}"
+        self._batch[name] = tensor
+
+    def end_backward(self) -> None:
+        """What comes in from now on is another micro-batch."""
+        self._is_over = True
+
+    def hold(self) -> None:
+        """Something looks wrong: keep what there is until the step ends."""
+        self._holds = True
+
+    def _let_go(self) -> None:
+        self._batch.clear()
+        self._room = _BYTES
+        self._is_over = False
 
     def snapshot(self) -> Snapshot:
         """The state as it is now."""

@@ -152,6 +152,11 @@ class TorchCapture:
         """Before the start: have this told of outputs with NaN or Inf, on the CPU."""
         self._mode.alarm = alarm
 
+    def hold_batch(self) -> None:
+        """Something looks wrong: keep the batch there is, if batches are kept."""
+        if self._kept is not None:
+            self._kept.hold()
+
     def keep_state(self) -> Callable[[], Snapshot]:
         """Remember the batch and the random states of each step; returns what takes a snapshot."""
         kept = self._kept = KeptState(self._names, self._clock.live)
@@ -196,9 +201,9 @@ class TorchCapture:
         self._mode.begin_step(step)
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)
-        if wanted and self._kept is not None:
+        if self._kept is not None:
             with _plain_torch():
-                self._kept.begin_step(step)
+                self._kept.begin_step(step, wanted)
         if wanted:
             self._pipeline.begin_step(step)
         self._set_recording(wanted)
@@ -403,8 +408,11 @@ class TorchCapture:
             finally:
                 state.backward_depth -= 1
                 state.backward_base = base
-                if not state.backward_depth and state.phase in (FORWARD, EVAL):
-                    state.phase = TAIL
+                if not state.backward_depth:
+                    if state.phase in (FORWARD, EVAL):
+                        state.phase = TAIL
+                    if self._kept is not None:
+                        self._kept.end_backward()
 
         return functools.wraps(original)(run_backward)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from opscope.analysis.soundness import Birth
@@ -21,6 +21,8 @@ class Witness:
         self._bad_inputs: dict[tuple[int, int], list[int]] = {}
         self._kept: dict[tuple[int, int], dict[str, Any]] = {}
         self._room = _BYTES
+        self.on_suspect: Callable[[], None] = lambda: None
+        """Called when something looks wrong for the first time in a step."""
         self._harmless: set[int] = set()
         self._seen: set[int] = set()
 
@@ -37,6 +39,7 @@ class Witness:
         if bad:
             self._bad_inputs[node.id, call] = bad
         elif len(self._kept) < _CALLS:
+            self.on_suspect()
             self._keep(node, call, read, outputs)
 
     def bad_inputs(self, node: Node, call: int) -> Sequence[int]:
