@@ -55,6 +55,16 @@ class Session:
         """Whether a hit has ended training."""
         return self.watch is not None and self.watch.ended
 
+    @property
+    def has_hits(self) -> bool:
+        """Whether any rank of this run has had a hit, be it in another process."""
+        if self.run_directory is None:
+            return False
+        from opscope.rundir.layout import HITS, rank_directories
+
+        ranks = rank_directories(self.run_directory).values()
+        return any((directory / HITS).exists() for directory in ranks)
+
     def start(self) -> Session:
         """Check what can be checked, then begin to capture."""
         for notice in self.settings.notices:
@@ -273,8 +283,7 @@ class Session:
             say(f"next: ls {self.settings.dump.path}/rank_*/{self.settings.dump.net_name}/*")
         if self.run_directory is not None:
             shown = _relative(self.run_directory)
-            hits = self.watch is not None and self.watch.log.count
-            next_one = f"opscope hits {shown}" if hits else f"opscope show {shown} NODE"
+            next_one = f"opscope hits {shown}" if self.has_hits else f"opscope show {shown} NODE"
             say(f"run written to {shown}; next: opscope runs, {next_one}")
 
 

@@ -229,3 +229,29 @@ def test_ranks_end_together(how: str, tmp_path: Path) -> None:
         line = 1 + RANKS[: RANKS.index("((out * 0).log()")].count("\n")
         assert f"origin: train.py:{line}\n" in done.stderr
     assert {path.name for path in (tmp_path / "out").glob("rank_*")} == {"rank_0", "rank_1"}
+
+
+SPAWNS = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn as nn
+
+def train(rank):
+    dist.init_process_group("gloo", init_method=f"file://{FOLDER}/store", rank=rank, world_size=1)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    (model(torch.ones(1, 3)) * 0).log().sum().backward()
+    optimizer.step()
+
+if __name__ == "__main__":
+    mp.spawn(train, nprocs=1)
+"""
+
+
+def test_a_hit_in_a_process_that_the_script_started(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SPAWNS.replace("{FOLDER}", str(tmp_path)))
+    done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "origin: train.py:11\n" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("opscope hits out")

@@ -12,7 +12,6 @@ import itertools
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from opscope.capture.failures import report_failure
 from opscope.capture.known import KnownTensors
 from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
 from opscope.capture.parameters import Names
@@ -53,7 +53,6 @@ from opscope.events import (
     Value,
     Want,
 )
-from opscope.messages import say_once
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.record import INPUT, OUTPUT
 
@@ -790,13 +789,3 @@ class _quiet:  # noqa: N801 - used like a function
     def __exit__(self, *exc: object) -> None:
         del self._function
         del self._dispatch
-
-
-def report_failure(error: Exception) -> None:
-    """Say once that something inside opscope went wrong, and where."""
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    say_once(
-        f"internal error while watching an operator: {type(error).__name__}: {error} "
-        f"({where.filename}:{where.lineno}); that operator is not recorded, training goes on",
-        key=f"eager:{where.filename}:{where.lineno}",
-    )

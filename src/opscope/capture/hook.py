@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from opscope.capture.failures import is_of_device, report_device
 from opscope.capture.stacks import is_user_file
 from opscope.capture.thread_state import RESERVED, Site, ThreadState
 from opscope.events import Node, Output
@@ -178,6 +179,9 @@ def _key_is_free() -> bool:
 
 
 def _report(what: str, error: BaseException | None) -> None:
+    if is_of_device(error or what):
+        report_device(error or what)
+        return
     said = f"{type(error).__name__}: {error}" if error is not None else what
     say_once(
         f"internal error while watching an operator: {said}; it is not recorded, training goes on",

@@ -26,7 +26,8 @@ from torch.optim.optimizer import (
 
 from opscope.capture import hook
 from opscope.capture.dispatch_rules import Shortcut
-from opscope.capture.eager import Alarm, EagerMode, report_failure
+from opscope.capture.eager import Alarm, EagerMode
+from opscope.capture.failures import report_failure
 from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts

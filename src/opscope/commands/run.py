@@ -66,8 +66,15 @@ def run(args: argparse.Namespace) -> int:
         else:
             run_script(target[0], arguments)
     except BaseException as error:
-        if not session.stopped_by_hit:
+        if not session.stopped_by_hit and not _stopped_a_child(session, error):
             raise
         if not isinstance(error, SystemExit):  # what the script made of being ended
             sys.excepthook(type(error), error, error.__traceback__)
+        return HIT
     return HIT if session.stopped_by_hit else 0
+
+
+def _stopped_a_child(session: Session, error: BaseException) -> bool:
+    """Whether `mp.spawn` raises because a hit ended training in a process it started."""
+    of_child = getattr(error, "exit_code", None) == HIT and not isinstance(error, SystemExit)
+    return of_child and session.has_hits

@@ -391,7 +391,7 @@ class WatchSink(BaseSink):
             self._nodes.__getitem__,
             self._kinds.__getitem__,
             [loss.node for loss in losses],
-            self.log.earlier(self._step),
+            self.log.earlier(self._step) if self._verdicts < _VERDICTS else None,
         )
         origin = verdicts.find_origin(step, hit.node, self._counts)
         if origin is None:

@@ -106,7 +106,7 @@ class TrainingWatch:
             "PG": lambda: self._without_gradients(watchpoint, step),
             "GA": lambda: self._not_cleared(watchpoint, step, order, records, rewired),
             "FC": lambda: self._frozen(watchpoint, step),
-            "ED": lambda: self._evaluation(watchpoint, step),
+            "ED": lambda: self._evaluation(watchpoint, step, order),
         }
         found = checks.get(watchpoint.condition.abbr)
         return found() if found is not None else iter(())
@@ -231,10 +231,12 @@ class TrainingWatch:
         )
         yield from self._about(w, step, names, message)
 
-    def _evaluation(self, w: Watchpoint, step: int) -> Iterator[Hit]:
+    def _evaluation(self, w: Watchpoint, step: int, order: Sequence[Node]) -> Iterator[Hit]:
         for scope, node in self._dropout_nodes.items():
             both = len(self._dropouts[scope]) == 2
             if (w.id, scope) in self._told or not both or is_ignored(node):
+                continue
+            if node.phase is Phase.FORWARD and _is_trained_on(node, order):
                 continue
             if conditions.evaluation_differs(1, w.params):
                 self._told.add((w.id, scope))
@@ -301,6 +303,22 @@ def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMES_SHOWN])
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return f"{len(names)} parameter{'s' if len(names) > 1 else ''} ({shown}{more})"
+
+
+def _is_trained_on(node: Node, order: Sequence[Node]) -> bool:
+    """Whether a gradient comes of what a node made, as of samples for a critic, or it did not run.
+
+    That is no evaluation, though no gradients are recorded of the node itself.
+    """
+    reached: set[int] = set()
+    for later in order:
+        if later is node or any(
+            isinstance(source, Output) and source.node.id in reached for source in later.sources
+        ):
+            reached.add(later.id)
+            if later.phase is Phase.BACKWARD:
+                return True
+    return not reached
 
 
 def _old_gradients(order: Sequence[Node]) -> dict[str, Node]:

@@ -61,13 +61,21 @@ def test_percentages() -> None:
     assert hit.actual == {"zero_percentage_ge": 75.0}
 
 
-@pytest.mark.parametrize(("op", "hits"), [("tanh", True), ("sigmoid", False)])
-def test_the_check_of_a_saturated_activation_depends_on_it(op: str, hits: bool) -> None:
-    node = Node(
-        7, TRAINING_GRAPH, "x", op, "", "", "", Phase.FORWARD, Stack(0, ())
-    )  # fmt: skip
-    outcome = outcome_of(make("AS", 1), Numbers.of_records(rows([-1.0, -1.0])), node)
-    assert outcome.hits.tolist() == [hits] or op == "sigmoid"
+@pytest.mark.parametrize(
+    ("op", "values", "hits"),
+    [
+        ("tanh", [-1.0, 1.0], True),
+        ("tanh", [0.5, 1.0], False),
+        ("sigmoid", [1.0, 1.0], True),
+        ("sigmoid", [0.5, 1.0], False),
+    ],
+)
+def test_the_check_of_a_saturated_activation_depends_on_it(
+    op: str, values: list[float], hits: bool
+) -> None:
+    node = Node(7, TRAINING_GRAPH, "x", op, "", "", "", Phase.FORWARD, Stack(0, ()))
+    outcome = outcome_of(make("AS", 1), Numbers.of_records(rows(values)), node)
+    assert outcome.hits.tolist() == [hits]
 
 
 def test_words() -> None:

@@ -272,6 +272,23 @@ def test_an_evaluation_with_dropout(tmp_path: Path) -> None:
     assert run(tmp_path / "b", evaluate_between(True), "ED").hits == []
 
 
+def test_samples_for_a_critic_are_no_evaluation(tmp_path: Path) -> None:
+    def training() -> None:
+        maker, critic = Dropping(), nn.Linear(2, 1)
+        steps = [torch.optim.SGD(model.parameters(), 0.01) for model in (maker, critic)]
+        for _ in range(4):
+            with torch.no_grad():
+                fake = maker(torch.randn(4, 3))
+            critic(fake).mean().backward()
+            steps[1].step()
+            critic(maker(torch.randn(4, 3))).mean().backward()
+            steps[0].step()
+            for optimizer in steps:
+                optimizer.zero_grad()
+
+    assert run(tmp_path, training, "ED").hits == []
+
+
 # --------------------------------------------------------------------------- activations, in form
 
 

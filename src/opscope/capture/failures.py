@@ -1,0 +1,34 @@
+"""What is said when something goes wrong inside opscope, or a device fails while it looks."""
+
+from __future__ import annotations
+
+import traceback
+
+import torch
+
+from opscope.messages import say_once
+
+
+def is_of_device(error: BaseException | str) -> bool:
+    """Whether an error is one of a device, that we only happened to meet first."""
+    kind = getattr(torch, "AcceleratorError", None)
+    return (kind is not None and isinstance(error, kind)) or "CUDA error" in str(error)
+
+
+def report_device(error: BaseException | str) -> None:
+    """Say once that a device has failed."""
+    first = str(error).strip().partition("\n")[0]
+    say_once(f"the device has failed ({first}): nothing can be read from it any more", "device")
+
+
+def report_failure(error: BaseException) -> None:
+    """Say once that something inside opscope went wrong, and where."""
+    if is_of_device(error):
+        report_device(error)
+        return
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    say_once(
+        f"internal error while watching an operator: {type(error).__name__}: {error} "
+        f"({where.filename}:{where.lineno}); that operator is not recorded, training goes on",
+        key=f"eager:{where.filename}:{where.lineno}",
+    )
