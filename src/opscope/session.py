@@ -100,7 +100,7 @@ class Session:
         pipeline.strict = self.settings.strict
         if self.watch is not None:
             capture.on_safe_point = self.watch.safe_point
-            self.watch.is_replicated = capture.is_replicated
+            self.watch.ranks.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
             capture.on_bad_output(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch

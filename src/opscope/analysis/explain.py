@@ -116,6 +116,12 @@ def _entered(case: Case) -> Explanation | None:
             "the buffer was spoilt before this step (running statistics of a batch with NaN stay "
             "spoilt): check what last wrote to it, and reset it",
         )
+    if source.kind == "operator":
+        return Explanation(
+            what,
+            "that operator has no statistics, so the fault may have begun there or before it: "
+            "run without --scope, or with a wider one",
+        )
     return Explanation(what, "check where this tensor is made: it is not an operator of this step")
 
 

@@ -102,6 +102,8 @@ _HUGE = 1e30
 """Masks are also written with the lowest finite number; two of them added overflow."""
 _HUGE_HALF = 6e4
 _WRITES_BACK = 64
+_UNSEEN = "operator"
+"""The kind of source that is an operator without statistics."""
 _LOADER = "torch/utils/data"
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp")
 FROM_RANKS = Outside("rank", "another rank")
@@ -321,7 +323,7 @@ class Soundness:
         """Something bad came in from outside: a batch counts only if it gets somewhere."""
         node, slot, source = birth.node, birth.slot, birth.entered
         assert source is not None
-        if source.kind in ("parameter", "buffer", "state"):
+        if source.kind in ("parameter", "buffer", "state", _UNSEEN):
             if all(other.entered != source for other in self.births):
                 self._born(birth)
         elif all((b.node.id, b.slot) != (node.id, slot) for b in self._pending):
@@ -381,7 +383,11 @@ class Soundness:
         """Whether an input was bad without its row saying so: something wrote to it unseen."""
         for slot in self._bad_inputs(node, call):
             source = node.sources[slot] if slot < len(node.sources) else None
-            if isinstance(source, Outside):
+            if isinstance(source, Output):
+                if self.row(source.node, OUTPUT, source.slot) is not None:
+                    continue
+                source = Outside(_UNSEEN, source.node.name)  # such as one outside of --scope
+            if source is not None:
                 self._enters(Birth(node, call, slot, Bad(0, 0, 0, 0, 0), source))
                 return True
         return False

@@ -147,7 +147,7 @@ class TrainingWatch:
         else:
             # A bias may have a gradient that is 0 by nature, where it cancels out.
             names = [name for name in names if self._table.has_matrix(name)]
-            message = f"{{}} never changed in {int(w.params['steps_ge'])} steps of training"
+            message = f"never changed in {int(w.params['steps_ge'])} steps of training: {{}}"
         yield from self._about(w, step, names, message)
 
     def _is_owned(self, name: str) -> bool:
@@ -164,7 +164,7 @@ class TrainingWatch:
             for name, steps in self._with_gradient.items()
             if conditions.without_optimizer(True, self._facts[name].owned, steps, w.params)
         ]
-        message = "{} get gradients, but no optimizer owns them: they will never be trained"
+        message = "gradients, but no optimizer, so never trained: {}"
         yield from self._about(w, step, names, message)
 
     def _without_gradients(self, w: Watchpoint, step: int) -> Iterator[Hit]:
@@ -179,7 +179,7 @@ class TrainingWatch:
             message = "no gradient has reached any of {}: the optimizer trains nothing"
             yield from self._about(w, step, names, message)
         else:
-            message = "{} belong to an optimizer, but no gradient has ever reached them"
+            message = "in an optimizer, but no gradient has ever come: {}"
             yield from self._about(w, step, trainable, message)
 
     def _not_cleared(
@@ -225,7 +225,7 @@ class TrainingWatch:
             return
         names = [name for name in names if name in then and name in now]
         message = (
-            "{} are meant to be frozen but change: `requires_grad = False` on a module does "
+            "meant to be frozen, but changed: {}; `requires_grad = False` on a module does "
             "nothing (requires_grad_(False) does), and an optimizer goes on with momentum, weight "
             "decay and old gradients"
         )
@@ -258,7 +258,7 @@ class TrainingWatch:
             and conditions.ranks_differ({r: d[name] for r, d in enumerate(digests)}, w.params)
         ]
         message = (
-            "{} are replicated but not the same on every rank: was a step run on model.module "
+            "replicated, but not the same on every rank: {}; was a step run on model.module "
             "instead of the DDP model, or a gradient changed on one rank only?"
         )
         yield from self._about(w, step, names, message)

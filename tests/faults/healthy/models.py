@@ -1,6 +1,5 @@
-"""The models of the test-suite, trained long enough for every condition to have its say."""
+"""The models of the test-suite; `run.py` trains them long enough for every condition to speak."""
 
 from helpers import models
 
-models.STEPS = 25  # instead of 5
 TRAININGS = models.MODELS

@@ -122,7 +122,7 @@ def sink(store: Any, rank: int, size: int, kinds: str = "OO,LN,WO") -> WatchSink
     made = WatchSink(
         load("recommended"), Reaction("stop", frozenset(kinds.split(","))), HitLog(None)
     )
-    made._agreement = Agreement(lambda: (store, rank, size))
+    made.ranks.agreement = Agreement(lambda: (store, rank, size))
     made.open(rank)
     return made
 
@@ -160,7 +160,7 @@ def outcomes(size: int, prepare: Callable[[WatchSink], None], kinds: str = "OO")
 def test_one_rank_that_stops_stops_all(capfd: pytest.CaptureFixture[str]) -> None:
     def prepare(made: WatchSink) -> None:
         if made.rank == 1:
-            made.stopping = object()  # type: ignore[assignment]
+            made._teller.stopping = object()  # type: ignore[assignment]
 
     assert outcomes(3, prepare) == [(0, True)] * 3
     assert "rank 1 has a hit and ends training: rank 2 ends as well" in capfd.readouterr().err
@@ -171,7 +171,7 @@ def differing(made: WatchSink) -> None:
     made._table.parameters.extend(["a", "b"])
     made._table.first_use.extend([None, None])  # type: ignore[list-item]
     made._table._numbers.update({"a": 0, "b": 1})
-    made._digests = {
+    made.ranks.digests = {
         0: {"a": "same", "b": "same"},
         1: {"a": "same", "b": f"of rank {made.rank}"},
     }
@@ -180,7 +180,7 @@ def differing(made: WatchSink) -> None:
 def test_replicas_that_differ(capfd: pytest.CaptureFixture[str]) -> None:
     assert outcomes(2, differing) == [None, None], "it is told of only"
     printed = capfd.readouterr().err
-    assert printed.count("1 parameter (b) are replicated but not the same on every rank") == 1
+    assert printed.count("replicated, but not the same on every rank: 1 parameter (b);") == 1
     assert "step 1: RD:" in printed
 
 
@@ -191,7 +191,7 @@ def test_replicas_that_differ_stop_every_rank_if_asked() -> None:
 def test_replicas_that_agree(capfd: pytest.CaptureFixture[str]) -> None:
     def agreeing(made: WatchSink) -> None:
         differing(made)
-        made._digests[1]["b"] = "same"
+        made.ranks.digests[1]["b"] = "same"
 
     assert outcomes(2, agreeing, "RD") == [None, None]
     assert "replicated" not in capfd.readouterr().err

@@ -102,7 +102,9 @@ def test_one_parameter_that_never_changes(tmp_path: Path) -> None:
 
     found = run(tmp_path, lambda: loop(8, Detached()), "PU steps_ge=5")
     assert [(hit.step, hit.parameter) for hit in found.hits] == [(5, "body.weight")]
-    assert "1 parameter (body.weight) never changed in 5 steps" in found.hits[0].message
+    assert (
+        "never changed in 5 steps of training: 1 parameter (body.weight)" in found.hits[0].message
+    )
     assert run(tmp_path / "b", lambda: loop(8), "PU steps_ge=5").hits == []
 
 
@@ -125,7 +127,7 @@ def test_gradients_that_no_optimizer_uses(count: int, hits: list[int], tmp_path:
     found = run(tmp_path, lambda: loop(count, owned=half), "PO steps_ge=4")
     assert steps_of(found, "PO") == hits
     if hits:
-        assert "2 parameters (0.weight, 0.bias) get gradients, but no optimizer owns" in (
+        assert "gradients, but no optimizer, so never trained: 2 parameters (0.weight, 0.bias)" in (
             found.hits[0].message
         )
 
@@ -158,7 +160,7 @@ def test_parameters_that_never_get_a_gradient(count: int, hits: list[int], tmp_p
     found = run(tmp_path, lambda: loop(count, Unused()), "PG steps_ge=5")
     assert steps_of(found, "PG") == hits
     if hits:
-        assert "(unused.weight, unused.bias) belong to an optimizer" in found.hits[0].message
+        assert "has ever come: 2 parameters (unused.weight, unused.bias)" in found.hits[0].message
     assert run(tmp_path / "b", lambda: loop(9, before=freeze), "PG steps_ge=5").hits == []
 
 
@@ -191,7 +193,7 @@ def freeze_the_wrong_way(model: nn.Module, step: int) -> None:
 def test_a_frozen_layer_that_trains(tmp_path: Path) -> None:
     found = run(tmp_path, lambda: loop(4, before=freeze_the_wrong_way))
     assert steps_of(found, "FC") == [1]
-    assert "2 parameters (0.weight, 0.bias) are meant to be frozen but change" in (
+    assert "meant to be frozen, but changed: 2 parameters (0.weight, 0.bias);" in (
         found.of("FC")[0].message
     )
     assert run(tmp_path / "b", lambda: loop(4, before=freeze)).hits == []

@@ -1,0 +1,75 @@
+"""What ranks do together at the end of a step: stop if one stops, compare their parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.watch.agreement import Agreement
+from opscope.watch.history import digest, signature
+
+Digests = Mapping[str, str]
+"""Parameter → a digest of its statistics."""
+
+
+class Decision(NamedTuple):
+    """What came of a meeting of the ranks."""
+
+    stopping: int | None = None
+    """The first rank that wants to end training."""
+    differing: tuple[int, Sequence[Digests]] | None = None
+    """A step in which parameters differ, and what each rank has of them."""
+
+
+class Ranks:
+    """This rank among the others."""
+
+    def __init__(self) -> None:
+        self.agreement = Agreement()
+        self.is_replicated: Callable[[], bool] = lambda: False
+        """Whether parameters are the same on every rank, as in DDP."""
+        self.digests: dict[int, dict[str, str]] = {}
+        """By step: what has not been compared yet."""
+
+    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> None:
+        """The rows of some parameters in a step."""
+        if self.agreement.possible and self.is_replicated():
+            signatures = signature(rows)
+            self.digests[step] = {n: digest(signatures[i]) for i, n in enumerate(names)}
+
+    def meet(self, stops: bool) -> Decision:
+        """Come to an agreement with the other ranks."""
+        own = {str(n): _together(d) for n, d in self.digests.items()}
+        everyone = self.agreement.meet({"stop": stops, "digests": own})
+        if len(everyone) < 2:
+            return Decision()
+        ending = [rank for rank, message in enumerate(everyone) if message["stop"]]
+        return Decision(ending[0] if ending else None, self._compare(everyone))
+
+    def leave(self) -> None:
+        """This rank has finished."""
+        self.agreement.leave()
+
+    def _compare(self, everyone: Sequence[dict[str, Any]]) -> tuple[int, list[Digests]] | None:
+        common = set.intersection(*(set(message["digests"]) for message in everyone))
+        differing = [
+            step for step in common if len({message["digests"][step] for message in everyone}) > 1
+        ]
+        found = None
+        if differing:
+            first = int(min(differing, key=int))
+            details = self.agreement.meet({"parameters": self.digests.get(first, {})})
+            if len(details) == len(everyone):
+                found = first, [d["parameters"] for d in details]
+        for step in common:
+            self.digests.pop(int(step), None)
+        return found
+
+
+def _together(digests: Digests) -> str:
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
