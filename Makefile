@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 # What is run once more without native code: capture itself, not the files or the hook.
-WITHOUT_NATIVE := not dump and not fidelity and not native_hook and not statistics_on and not compile and not faults and not healthy and not check
+WITHOUT_NATIVE := not dump and not fidelity and not native_hook and not statistics_on and not compile and not faults and not healthy and not check and not watch_program
 
 .PHONY: setup demo test test-long lint bench clean
 

@@ -107,7 +107,7 @@ def check_table(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [pytest.param(2, 0, id="few"), pytest.param(KILLS, 1, id="many", marks=pytest.mark.long)],
+    [pytest.param(1, 0, id="few"), pytest.param(KILLS, 1, id="many", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize("file_format", ["npy", "bin"])
 @pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])

@@ -60,10 +60,12 @@ class Overflows:
             rows = rows[rows["node"] < max(rank.nodes) + 1]
             births = [*soundness.follow(rows, rank.nodes.__getitem__)]
             record = records.get(step)
-            if record is not None:
-                births += soundness.release(loss.node for loss in record.losses)
-                if record.skipped:
-                    births = [b for b in births if b.node.phase is Phase.FORWARD]
+            losses = [loss.node for loss in record.losses] if record is not None else []
+            births += soundness.release(losses)
+            aside = soundness.aside(births, losses, rank.nodes.__getitem__)
+            births = [birth for birth in births if birth not in aside]
+            if record is not None and record.skipped:
+                births = [b for b in births if b.node.phase is Phase.FORWARD]
             self._report(step, births)
 
     def _report(self, step: int, births: Sequence[Birth]) -> None:

@@ -192,6 +192,31 @@ class Soundness:
             self._born(birth)
         return released
 
+    def aside(
+        self,
+        births: Iterable[Birth],
+        loss_nodes: Iterable[Node | None],
+        nodes: Callable[[int], Node],
+    ) -> list[Birth]:
+        """Those of some births that are beside training, such as arithmetic on positions.
+
+        Nothing differentiates what comes of them, and it reaches no loss, gradient or parameter.
+        Without any backward pass nothing is beside training.
+        """
+        found = [b for b in births if b.entered is None and b.node.phase is Phase.FORWARD]
+        if not found:
+            return []
+        ran = [nodes(n) for n in np.unique(self.records()["node"]).tolist()]
+        backward = [node for node in ran if node.phase is Phase.BACKWARD]
+        if not backward:
+            return []
+        differentiated = {node.forward.id for node in backward if node.forward is not None}
+        differentiated &= {place[0] for place, s in self.status.items() if s is Status.FAULT}
+        ends = [node for node in loss_nodes if node is not None]
+        ends += [*self._ends, *(node for node in ran if node.id in differentiated)]
+        leading = self.leading_to(found, ends)
+        return [birth for birth in found if birth not in leading]
+
     def leading_to(self, births: Iterable[Birth], ends: Iterable[Node]) -> list[Birth]:
         """Those of some births whose bad values went on to one of these nodes."""
         passed = {node for end in ends for node, _ in ancestors(end, self.status)}

@@ -85,6 +85,8 @@ class WatchSink(BaseSink):
         self._kinds: Sequence[tuple[str, tuple[int, ...]]] = ()
         self._revision = -1
         self._skipped = 0
+        self._aside: list[Birth] = []
+        """Faults of the step that training has nothing to do with so far."""
 
     @property
     def stopping(self) -> Hit | None:
@@ -143,6 +145,7 @@ class WatchSink(BaseSink):
         self.witness.end_step(birth.node for birth in self._soundness.births)
         self._soundness.begin()
         self._examined = 0
+        self._aside = []
         self._teller.end_step()
 
     def close(self) -> None:
@@ -210,7 +213,10 @@ class WatchSink(BaseSink):
         """Hits of OO: where NaN and Inf began."""
         births = self._soundness.follow(records, self._nodes.__getitem__)
         births += self._soundness.release(loss.node for loss in losses)
-        births = [b for b in births if self._table.is_watched(b.node)]
+        births = [*self._aside, *(b for b in births if self._table.is_watched(b.node))]
+        nodes = [loss.node for loss in losses]
+        self._aside = self._soundness.aside(births, nodes, self._nodes.__getitem__)
+        births = [birth for birth in births if birth not in self._aside]
         if skipped:
             kept = [b for b in births if _is_forward(b.node)]
             if len(kept) < len(births) or not births:
@@ -232,7 +238,8 @@ class WatchSink(BaseSink):
         node = birth.node
         asked = [w for w in self.watch.enabled if w.condition.abbr == "OO"]
         muted = bool(asked) and all(w.is_muted(node) for w in asked)
-        return self._table.is_watched(node) and not is_ignored(node) and not muted
+        counts = self._table.is_watched(node) and birth not in self._aside
+        return counts and not is_ignored(node) and not muted
 
     def _is_selected(self, watchpoint: Watchpoint, node: Node) -> bool:
         muted = watchpoint.is_muted(node) or is_ignored(node)

@@ -163,7 +163,33 @@ def memory_read_where_written() -> None:
     torch.use_deterministic_algorithms(False)
 
 
+def buckets_of_distances() -> None:
+    """Arithmetic on positions takes the logarithm of 0 and then does not use it."""
+
+    def measure(out: Tensor, x: Tensor) -> Tensor:
+        distance = torch.arange(len(out))
+        far = (2 + torch.log(distance.float() / 2) * 2).to(torch.long)
+        bucket = torch.where(distance < 2, distance, far.clamp(0, 3))
+        return out[:, 0].mul(bucket).sub(1).square().mean()
+
+    train(measure)
+
+
+def metric_of_nothing() -> None:
+    """A share of no elements is NaN, and only printed."""
+
+    def measure(out: Tensor, x: Tensor) -> Tensor:
+        chosen = torch.zeros(len(out))
+        share = ((out[:, 0] > 0) * chosen).sum() / chosen.sum()
+        assert share.isnan()
+        return out.square().mean()
+
+    train(measure)
+
+
 TRAININGS = (
+    buckets_of_distances,
+    metric_of_nothing,
     norm_of_zero,
     vector_norm_of_zero,
     deviation_of_equal_values,
