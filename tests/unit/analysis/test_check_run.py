@@ -177,6 +177,7 @@ def test_where_nan_begins(made: Run, tmp_path: Path) -> None:
     out = IO.OUTPUT
     bad = {(made.loss, out, 0): [NAN], (made.backward, out, 0): [NAN]}
     made.loss.outputs = [Output(made.loss, 0)]
+    made.backward.forward = made.loss
     made.values(0, {(made.linear, out, 0): [1.0]})
     made.values(1, {(made.linear, out, 0): [1.0], **bad})
     made.writer.close()

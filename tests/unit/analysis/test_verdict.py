@@ -58,7 +58,8 @@ def test_a_long_path_is_not_wrapped(tmp_path: Path, capfd: pytest.CaptureFixture
 def test_what_it_reached(tmp_path: Path) -> None:
     loss = one_step(tmp_path / "a", lambda p, x: p * x.log(), [0.0, 1.0]).verdict
     assert loss["reached"]["loss"] and loss["reached"]["gradients"] == 1
-    nowhere = one_step(tmp_path / "b", lambda p, x: p * x.log().clamp(-9, 9), [0.0, 1.0]).verdict
+    vanishing = lambda p, x: p + x + 1 / ((p + 2) * 1e30 * 1e30)  # noqa: E731 - 1 / Inf is 0
+    nowhere = one_step(tmp_path / "b", vanishing, [0.0, 1.0]).verdict
     assert nowhere["reached"] == {"loss": False, "gradients": 0, "parameters": 0}
     assert "neither the loss, a gradient nor a parameter" in "\n".join(text(nowhere))
     assert nowhere["spread"]["values"] == 1
@@ -162,3 +163,10 @@ def test_places_are_as_short_as_they_can_be(monkeypatch: pytest.MonkeyPatch) -> 
     assert shown_place("/elsewhere/b.py:3") == "/elsewhere/b.py:3"
     assert shown_place("") == ""
     assert re.fullmatch(r"<stdin>:1|.*<stdin>:1", shown_place("<stdin>:1"))
+
+
+def test_what_is_beside_training_is_no_hit(tmp_path: Path) -> None:
+    clipped = one_step(tmp_path / "a", lambda p, x: p * x.log().clamp(-9, 9), [0.0, 1.0])
+    assert clipped.hits == []
+    used = one_step(tmp_path / "b", lambda p, x: (p * x).log().clamp(-9, 9), [0.0, 1.0])
+    assert used.verdict["op_type"] == "log"
