@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import SETUP_GRAPH, Node, Output, Outside, Phase, Source
-from opscope.stats.record import INPUT, OUTPUT
+from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
 from opscope.watch.selection import base_type
 
 Records = NDArray[np.void]
@@ -244,7 +244,9 @@ class Soundness:
 
     def records(self) -> Records:
         """All rows of the step so far."""
-        return np.concatenate(self._parts) if len(self._parts) != 1 else self._parts[0]
+        if len(self._parts) == 1:
+            return self._parts[0]
+        return np.concatenate(self._parts) if self._parts else np.empty(0, ROW_DTYPE)
 
     def _is_fault(self, node: Node) -> bool:
         return any(

@@ -30,7 +30,7 @@ class KeptState:
         self._names = names
         self._optimizers = optimizers
         self._batch: dict[str, Tensor] = {}
-        self._rng: dict[str, Tensor] = {}
+        self._rng: RandomStates | None = None
         self._step = 0
         self._room = _BYTES
         self._is_over = False
@@ -42,7 +42,7 @@ class KeptState:
         self._holds = False
         self._let_go()
         if wanted:
-            self._rng = random_states()
+            self._rng = RandomStates()
 
     def add_batch(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside."""
@@ -78,7 +78,7 @@ class KeptState:
         optimizers = list(self._optimizers())
         return Snapshot(
             batch=dict(self._batch),
-            rng=dict(self._rng),
+            rng=self._rng.tensors() if self._rng is not None else {},
             parameters=dict([*self._names.parameters(), *self._names.buffers()]),
             optimizer=_optimizer_tensors(optimizers, self._names),
             facts={
@@ -88,22 +88,32 @@ class KeptState:
         )
 
 
-def random_states() -> dict[str, Tensor]:
-    """The states of torch's, Python's and NumPy's generators, as tensors."""
-    states = {"torch": torch.get_rng_state()}
-    version, numbers, _ = random.getstate()
-    if version == 3:
-        states["python"] = torch.tensor(numbers, dtype=torch.int64, device="cpu")
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None:
-        name, keys, position, *_ = numpy.random.get_state()
-        if name == "MT19937":
-            numbers = (*keys.tolist(), position)
-            states["numpy"] = torch.tensor(numbers, dtype=torch.int64, device="cpu")
-    if torch.cuda.is_initialized():
-        for index in range(torch.cuda.device_count()):
-            states[f"cuda:{index}"] = torch.cuda.get_rng_state(index)
-    return states
+class RandomStates:
+    """The states of torch's, Python's and NumPy's generators; tensors only when asked for."""
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._python = random.getstate()
+        numpy: Any = sys.modules.get("numpy")
+        self._numpy = numpy.random.get_state() if numpy is not None else None
+        self._cuda: list[Tensor] = []
+        if torch.cuda.is_initialized():
+            count = torch.cuda.device_count()
+            self._cuda = [torch.cuda.get_rng_state(index) for index in range(count)]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Each state under the name of what has it."""
+        states = {"torch": self._torch}
+        version, numbers, _ = self._python
+        if version == 3:
+            states["python"] = _whole(numbers)
+        if self._numpy is not None and self._numpy[0] == "MT19937":
+            states["numpy"] = _whole((*self._numpy[1].tolist(), self._numpy[2]))
+        return states | {f"cuda:{index}": state for index, state in enumerate(self._cuda)}
+
+
+def _whole(numbers: Sequence[int]) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.int64, device="cpu")
 
 
 def _optimizer_tensors(

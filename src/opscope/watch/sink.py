@@ -276,13 +276,17 @@ class WatchSink(BaseSink):
             self._table.note_shapes(numbers, rows, self._kinds)
             self.ranks.note(record.step, [self._table.parameters[n] for n in numbers], rows)
         order = record.orders.get(TRAINING_GRAPH, [])
-        records = self._soundness.records() if self._examined else np.zeros(0, ROW_DTYPE)
         for watchpoint in self.watch.enabled:
             if watchpoint.condition.target == TRAINING:
                 if record.skipped and watchpoint.condition.abbr in ("GA", "LS"):
                     continue
                 yield from self._training.check(
-                    watchpoint, record.step, record.losses, order, records, bool(record.changed)
+                    watchpoint,
+                    record.step,
+                    record.losses,
+                    order,
+                    self._soundness.records,
+                    bool(record.changed),
                 )
 
     # ------------------------------------------------------------------ ranks and stopping

@@ -94,7 +94,7 @@ class TrainingWatch:
         step: int,
         losses: Sequence[Loss],
         order: Sequence[Node],
-        records: Records,
+        records: Callable[[], Records],
         rewired: bool = True,
     ) -> Iterator[Hit]:
         """What a watchpoint says at the end of a step."""
@@ -183,7 +183,12 @@ class TrainingWatch:
             yield from self._about(w, step, trainable, message)
 
     def _not_cleared(
-        self, w: Watchpoint, step: int, order: Sequence[Node], records: Records, rewired: bool
+        self,
+        w: Watchpoint,
+        step: int,
+        order: Sequence[Node],
+        records: Callable[[], Records],
+        rewired: bool,
     ) -> Iterator[Hit]:
         if rewired or order is not self._order:
             self._order, self._old = order, _old_gradients(order)
@@ -191,7 +196,7 @@ class TrainingWatch:
         if not old:
             self._uncleared.clear()
             return
-        kept = _are_nonzero(records, old)
+        kept = _are_nonzero(records(), old)
         self._uncleared = {name: self._uncleared.get(name, 0) + 1 for name in old if name in kept}
         names = [
             name
