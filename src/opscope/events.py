@@ -205,6 +205,18 @@ class ParameterFact(NamedTuple):
     """Whether the one that is about to step does."""
 
 
+@dataclass
+class Snapshot:
+    """The state of training, as tensors by name; `facts` are what is no tensor."""
+
+    batch: Mapping[str, Any] = field(default_factory=dict)
+    rng: Mapping[str, Any] = field(default_factory=dict)
+    """Random states as they were when the step began."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Value(NamedTuple):
     """A tensor at the moment it passes by: valid only during the callback."""
 

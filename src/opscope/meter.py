@@ -15,7 +15,7 @@ from opscope.messages import say_once
 from opscope.rows import Kinds
 from opscope.stats.engine import Engine, Ticket
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
-from opscope.stats.record import HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
+from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
 from opscope.stats.torch_values import dtype_name, is_plain, shape_of, unsupported_reason
 
 Span = tuple[NDArray[np.void], RowMemory]
@@ -25,9 +25,7 @@ Span = tuple[NDArray[np.void], RowMemory]
 Copy = tuple[int, int]
 """Addresses of a record and of one that gets the same numbers."""
 _KINDS_AT_HAND = 4096
-_BAD, _BAD_END = 80, 104
-"""Where a record counts NaN, +Inf and -Inf."""
-_NONE_BAD = bytes(_BAD_END - _BAD)
+_NONE_BAD = bytes(BAD_END - BAD)
 OnKind = Callable[[int, str, tuple[int, ...]], None]
 
 
@@ -73,9 +71,7 @@ class RowHook(Protocol):
 class Meter:
     """Writes the records of one rank. One thread at a time uses it."""
 
-    def __init__(
-        self, engine: Engine, on_kind: Callable[[int, str, tuple[int, ...]], None]
-    ) -> None:
+    def __init__(self, engine: Engine, on_kind: OnKind) -> None:
         self.engine = engine
         self.kinds = Kinds()
         self.moments = array("q")
@@ -175,7 +171,7 @@ class Meter:
             filled = self.engine.fill(tensor, address)
             if filled:
                 buffer[offset] = VALID
-        if filled and buffer[offset + _BAD : offset + _BAD_END] != _NONE_BAD:
+        if filled and buffer[offset + BAD : offset + BAD_END] != _NONE_BAD:
             self.found_bad = True
         if source is not None and _lasts(source):
             self._rows[source] = _Known(_identity(tensor), address, filled, self._clock)

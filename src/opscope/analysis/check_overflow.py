@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from opscope.analysis.check_findings import Findings, Scope
 from opscope.analysis.check_select import Selector
 from opscope.analysis.soundness import Birth, Soundness
-from opscope.events import IO, Node, Phase
+from opscope.events import Node, Phase
 from opscope.read.run import Rank
-from opscope.watch.hits import Hit
+from opscope.watch.evaluate import birth_hit
 from opscope.watch.selection import base_type
 from opscope.watch.watchpoint import Watchpoint
 
@@ -72,27 +72,8 @@ class Overflows:
         for watchpoint in self._watchpoints:
             for birth in births:
                 if self._selectors[watchpoint.id].node(birth.node):
-                    self._findings.hits.append(self._hit(watchpoint, step, birth))
-
-    def _hit(self, watchpoint: Watchpoint, step: int, birth: Birth) -> Hit:
-        came = birth.entered
-        message = f"{birth.node.op_type} turns sound inputs into {birth.bad.text}"
-        if came is not None:
-            message = f"{birth.bad.text} came in with the {came.kind} {came.name}".rstrip()
-        return Hit(
-            watchpoint,
-            step,
-            self._scope.rank,
-            message,
-            birth.node,
-            IO.OUTPUT if came is None else IO.INPUT,
-            birth.slot,
-            birth.call,
-            came.name if came is not None and came.kind == "parameter" else "",
-            nan=birth.bad.nan,
-            posinf=birth.bad.posinf,
-            neginf=birth.bad.neginf,
-        )
+                    hit = birth_hit(watchpoint, birth, step, self._scope.rank)
+                    self._findings.hits.append(hit)
 
 
 def _with_sources(rank: Rank, steps: Sequence[int]) -> Iterator[int]:

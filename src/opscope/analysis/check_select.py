@@ -9,45 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.dump.names import safe
-from opscope.events import TRAINING_GRAPH, Node
+from opscope.events import Node
 from opscope.read.dump_names import PARAMETER
 from opscope.stats.record import OUTPUT
-from opscope.watch.catalogue import ACTIVATION, GRADIENT, TENSOR
-from opscope.watch.selection import (
-    RELUS,
-    SATURATING,
-    base_type,
-    is_activation,
-    is_gradient,
-    parameter_of,
-)
+from opscope.watch.selection import is_of_class, is_watched, parameter_of
 from opscope.watch.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
 IsIgnored = Callable[[Node], bool]
-
-_CLASSES: Mapping[str, Callable[[Node], bool]] = {
-    TENSOR: lambda node: True,
-    GRADIENT: is_gradient,
-    ACTIVATION: is_activation,
-}
-_OPERATORS = {"AD": RELUS, "AS": SATURATING}
-"""Conditions that are about some activations only."""
-
-
-def is_watched(node: Node, include: Collection[str]) -> bool:
-    """Whether a node is of training, or of a phase that was asked for."""
-    return node.graph == TRAINING_GRAPH or str(node.phase) in include
-
-
-def is_of_class(watchpoint: Watchpoint, node: Node) -> bool:
-    """Whether a node's outputs are what a watchpoint is about."""
-    only = _OPERATORS.get(watchpoint.condition.abbr)
-    if only is not None and base_type(node) not in only:
-        return False
-    of_class = _CLASSES.get(watchpoint.cls)
-    return of_class is not None and node.op_type != PARAMETER and of_class(node)
 
 
 class Selector:
@@ -72,7 +42,9 @@ class Selector:
 
     def _takes(self, node: Node) -> bool:
         watchpoint = self._watchpoint
-        if not is_watched(node, self._include) or not is_of_class(watchpoint, node):
+        if not is_watched(node, self._include) or node.op_type == PARAMETER:
+            return False
+        if not is_of_class(watchpoint.condition.abbr, watchpoint.cls, node):
             return False
         if watchpoint.select.parameter:  # then it depends on the slot
             return not self._is_muted(node)

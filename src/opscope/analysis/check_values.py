@@ -14,9 +14,9 @@ from opscope.events import Node
 from opscope.read.dump import HAS_INF
 from opscope.stats.record import VALID
 from opscope.watch.catalogue import check_saturated
-from opscope.watch.evaluate import Place, hits_of, io_of
+from opscope.watch.evaluate import Place, hits_of, io_of, reason_text
 from opscope.watch.numbers import Numbers
-from opscope.watch.outcome import REASONS, Outcome
+from opscope.watch.outcome import Outcome
 from opscope.watch.selection import base_type
 from opscope.watch.watchpoint import Watchpoint
 
@@ -105,7 +105,7 @@ def _report(
         reason = f"statistic.csv does not have {', '.join(lacking)}, and no tensor was saved"
         _cannot(watchpoint, batch, chosen[unsure], reason, findings)
     for code in np.unique(reasons[reasons > 0]).tolist():
-        _cannot(watchpoint, batch, chosen[reasons == code], REASONS[code], findings)
+        _cannot(watchpoint, batch, chosen[reasons == code], reason_text(code), findings)
     found = np.flatnonzero(hits)
     if not len(found):
         return

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.analysis.check_select import is_watched
 from opscope.events import Node, Outside, Phase
 from opscope.read.graph import Sources
 from opscope.stats.record import INPUT, ROW_DTYPE
 from opscope.watch.numbers import Change, Numbers
 from opscope.watch.outcome import NO_PREVIOUS, NO_VALUES, RESHAPED
-from opscope.watch.selection import is_weight
+from opscope.watch.selection import is_watched, is_weight
 from opscope.watch.watchpoint import Watchpoint
 
 Records = NDArray[np.void]

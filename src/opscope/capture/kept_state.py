@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.parameters import Names
-from opscope.events import Outside
-from opscope.watch.saving import Snapshot
+from opscope.events import Outside, Snapshot
 
 _BYTES = 256 << 20
 """More than this is not kept alive longer than the program would."""

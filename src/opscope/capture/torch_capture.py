@@ -35,13 +35,12 @@ from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
 from opscope.capture.threads import Threads, push, remove
-from opscope.events import Loss, Node, Output, Outside, ParameterFact, StepRecord
+from opscope.events import Loss, Node, Output, Outside, ParameterFact, Snapshot, StepRecord
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
 from opscope.stats.torch_values import unsupported_reason
-from opscope.watch.saving import Snapshot
 
 _UNSEEN_MAKERS = (
     (torch, "frombuffer"),
@@ -380,10 +379,10 @@ class TorchCapture:
         if state.phase != OPTIMIZER:
             state.phase = FORWARD if module.training or _grad_enabled() else EVAL
         for name, tensor in _arguments(args, kwargs):
-            if self._kept is not None:
-                self._kept.add_batch(tensor, Outside("batch", name))
             if self._mode.source_of(tensor) == ("outside", "", ""):
                 self._mode.add_arrival(tensor, Outside("batch", name))
+            elif self._kept is not None:  # made by an operator, but a batch to the model
+                self._kept.add_batch(tensor, Outside("batch", name))
         if type(module).__name__ == "OptimizedModule":
             self._say_compiled()
 

@@ -245,8 +245,7 @@ class Worker:
         temporary: str,
         size: int,
     ) -> None:
-        moment = Moment(task, stream, time_us, io, slot)
-        subject = Subject(self._labels[label], moment, Kind(*kind))
+        subject = self._subject(label, Moment(task, stream, time_us, io, slot), kind)
         self._store.adopt(Place(graph, iteration), subject, temporary, size)
 
     def _row(
@@ -263,9 +262,11 @@ class Worker:
         row: tuple[Any, ...],
         digests: Sequence[str],
     ) -> None:
-        moment = Moment(task, stream, time_us, io, slot)
-        subject = Subject(self._labels[label], moment, Kind(*kind))
+        subject = self._subject(label, Moment(task, stream, time_us, io, slot), kind)
         self._store.add_row(Place(graph, iteration), subject, Row(*row), digests)
+
+    def _subject(self, label: int, moment: Moment, kind: tuple[Any, ...]) -> Subject:
+        return Subject(self._labels[label], moment, Kind(*kind))
 
     def _rows(self, job: int, graph: int, iteration: int, start: int, count: int) -> None:
         arrays = self._memory.rows(start, count)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.errors import MISSING, ConfigError, Problem
 from opscope.settings.checks import InvalidError
-from opscope.settings.dump_combinations import EXCEPTION, OVERFLOW, settle
+from opscope.settings.dump_combinations import settle
 from opscope.settings.dump_keys import COMMON, DOTTED, KEYS, report_combinations
 from opscope.settings.iterations import Iterations
 from opscope.settings.jsonfile import read_json_file
@@ -72,16 +72,6 @@ class DumpSettings:
     def saves_statistics(self) -> bool:
         """Whether statistic.csv is written."""
         return self.saved_data in ("statistic", "full")
-
-    @property
-    def finds_overflows(self) -> bool:
-        """Whether only operators are dumped whose output holds NaN or Inf."""
-        return self.op_debug_mode == OVERFLOW
-
-    @property
-    def finds_exceptions(self) -> bool:
-        """Whether only the inputs of operators that raise are dumped."""
-        return self.op_debug_mode == EXCEPTION
 
     @property
     def samples(self) -> int:

@@ -76,6 +76,9 @@ _FIELDS = {
     "positive": ("<u8", 120),
 }
 
+BAD, BAD_END = _FIELDS["nan"][1], _FIELDS["zero"][1]
+"""Where a record counts NaN, +Inf and -Inf, one after the other."""
+
 ROW_DTYPE = np.dtype(
     {
         "names": list(_FIELDS),

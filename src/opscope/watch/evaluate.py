@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opscope.analysis.soundness import Birth
 from opscope.events import IO, Node
 from opscope.stats.record import INPUT
-from opscope.watch.catalogue import Condition, check_saturated
+from opscope.watch.catalogue import check_saturated
 from opscope.watch.hits import Hit
 from opscope.watch.numbers import Numbers
 from opscope.watch.outcome import REASONS, Outcome
@@ -69,6 +70,28 @@ def hits_of(
         )
 
 
+def birth_hit(watchpoint: Watchpoint, birth: Birth, step: int, rank: int) -> Hit:
+    """The hit of OO on an operator that made NaN or Inf, or first read what came in with them."""
+    came = birth.entered
+    message = f"{birth.node.op_type} turns sound inputs into {birth.bad.text}"
+    if came is not None:
+        message = f"{birth.bad.text} came in with the {came.kind} {came.name}".rstrip()
+    return Hit(
+        watchpoint,
+        step,
+        rank,
+        message,
+        birth.node,
+        IO.OUTPUT if came is None else IO.INPUT,
+        birth.slot,
+        birth.call,
+        came.name if came is not None and came.kind == "parameter" else "",
+        nan=birth.bad.nan,
+        posinf=birth.bad.posinf,
+        neginf=birth.bad.neginf,
+    )
+
+
 def describe(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
     """What is the matter, with threshold and actual number."""
     condition = watchpoint.condition
@@ -106,8 +129,3 @@ def reason_text(code: int) -> str:
 def io_of(record: np.void) -> IO:
     """The side of its operator a row is on."""
     return IO.INPUT if record["io"] == INPUT else IO.OUTPUT
-
-
-def is_cheap(condition: Condition) -> bool:
-    """Whether rows without NaN and Inf need not be looked at."""
-    return condition.nonfinite

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from opscope.errors import HIT
 from opscope.watch.catalogue import CONDITIONS, NONFINITE
 
-STOP, LOG = "stop", "log"
+STOP = "stop"
 
 
 class TrainingStopped(SystemExit):

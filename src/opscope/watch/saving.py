@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opscope.analysis.soundness import Birth
+from opscope.events import Snapshot
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import encode
@@ -17,18 +17,6 @@ from opscope.rundir.whole import write_whole
 DEFAULT_LIMIT = 1 << 30
 _STATES = 3
 """So many hits of a run are saved."""
-
-
-@dataclass
-class Snapshot:
-    """The state of training, as tensors by name; `facts` are what is no tensor."""
-
-    batch: Mapping[str, Any] = field(default_factory=dict)
-    rng: Mapping[str, Any] = field(default_factory=dict)
-    """Random states as they were when the step began."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    optimizer: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 Values = Mapping[str, Any]

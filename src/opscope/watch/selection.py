@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
-from opscope.events import Frame, Node, Output, Outside, Phase, Source
+from opscope.events import TRAINING_GRAPH, Frame, Node, Output, Outside, Phase, Source
 from opscope.watch.catalogue import ACTIVATION, GRADIENT, TENSOR, WEIGHT
 
 CLASSES = (TENSOR, WEIGHT, ACTIVATION, GRADIENT)
@@ -19,8 +20,26 @@ _ACTIVATIONS = frozenset(
         *("sigmoid", "silu", "_softmax", "softmax", "softplus", "softshrink", "tanh", "threshold"),
     )
 )
-RELUS = frozenset(("relu", "relu6"))
-SATURATING = frozenset(("tanh", "sigmoid"))
+_RELUS = frozenset(("relu", "relu6"))
+_SATURATING = frozenset(("tanh", "sigmoid"))
+_ONLY = {"AD": _RELUS, "AS": _SATURATING}
+"""Conditions that are about some activations only."""
+
+
+def is_watched(node: Node, include: Collection[str]) -> bool:
+    """Whether a node is of training, or of a phase that was asked for."""
+    return node.graph == TRAINING_GRAPH or str(node.phase) in include
+
+
+def is_of_class(abbr: str, cls: str, node: Node) -> bool:
+    """Whether a node's outputs are of a class, as far as a condition is about it."""
+    if abbr in _ONLY and base_type(node) not in _ONLY[abbr]:
+        return False
+    if cls == GRADIENT:
+        return is_gradient(node)
+    if cls == ACTIVATION:
+        return is_activation(node)
+    return cls == TENSOR
 
 
 def is_activation(node: Node) -> bool:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from opscope.analysis import verdict as verdicts
 from opscope.analysis.soundness import Birth, Soundness
 from opscope.events import (
-    IO,
     TRAINING_GRAPH,
     BaseSink,
     Call,
@@ -29,6 +28,7 @@ from opscope.rows import Rows
 from opscope.stats.record import ROW_DTYPE
 from opscope.watch.catalogue import TRAINING
 from opscope.watch.compared import Compared
+from opscope.watch.evaluate import birth_hit
 from opscope.watch.hit_log import HitLog
 from opscope.watch.hits import Hit
 from opscope.watch.ranks import Digests, Ranks
@@ -231,7 +231,7 @@ class WatchSink(BaseSink):
             if watchpoint.condition.abbr == "OO":
                 for birth in births[:_BIRTHS]:
                     if self._is_selected(watchpoint, birth.node):
-                        yield self._birth_hit(watchpoint, birth)
+                        yield birth_hit(watchpoint, birth, self._step, self.rank)
 
     def _counts(self, birth: Birth) -> bool:
         """Whether nobody asked to leave this operator alone."""
@@ -244,26 +244,6 @@ class WatchSink(BaseSink):
     def _is_selected(self, watchpoint: Watchpoint, node: Node) -> bool:
         muted = watchpoint.is_muted(node) or is_ignored(node)
         return watchpoint.select.matches(node, node.gradient_of or node.parameter) and not muted
-
-    def _birth_hit(self, watchpoint: Watchpoint, birth: Birth) -> Hit:
-        came = birth.entered
-        message = f"{birth.node.op_type} turns sound inputs into {birth.bad.text}"
-        if came is not None:
-            message = f"{birth.bad.text} came in with the {came.kind} {came.name}".rstrip()
-        return Hit(
-            watchpoint,
-            self._step,
-            self.rank,
-            message,
-            birth.node,
-            IO.OUTPUT if came is None else IO.INPUT,
-            birth.slot,
-            birth.call,
-            came.name if came is not None and came.kind == "parameter" else "",
-            nan=birth.bad.nan,
-            posinf=birth.bad.posinf,
-            neginf=birth.bad.neginf,
-        )
 
     def _at_end(self, record: StepRecord) -> Iterator[Hit]:
         """What is known only when a step has ended."""

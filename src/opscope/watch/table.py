@@ -9,15 +9,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.events import TRAINING_GRAPH, Node, Outside, Phase
+from opscope.events import Node, Outside, Phase
 from opscope.stats.record import INPUT, OUTPUT
-from opscope.watch.catalogue import ACTIVATION, GRADIENT, TENSOR
 from opscope.watch.selection import (
-    RELUS,
-    SATURATING,
-    base_type,
-    is_activation,
-    is_gradient,
+    is_of_class,
+    is_watched,
     is_weight,
     parameter_of,
 )
@@ -112,7 +108,7 @@ class Table:
 
     def is_watched(self, node: Node) -> bool:
         """Whether a node is of a phase that is watched."""
-        return node.graph == TRAINING_GRAPH or str(node.phase) in self._include
+        return is_watched(node, self._include)
 
     def _add(self, node: Node) -> None:
         self._of_input[node.id] = self._inputs(node)
@@ -124,7 +120,7 @@ class Table:
     def selects(self, watchpoint: Watchpoint, node: Node) -> bool:
         """Whether a watchpoint looks at the outputs of a node, in a phase that is watched."""
         return (
-            _is_of_class(watchpoint, node)
+            is_of_class(watchpoint.condition.abbr, watchpoint.cls, node)
             and watchpoint.select.matches(node, parameter_of(node, None, 0, False))
             and not watchpoint.is_muted(node)
             and not is_ignored(node)
@@ -159,19 +155,6 @@ class Table:
         self._of_input = np.concatenate([self._of_input, fresh])
         for number, chosen in self._selected.items():
             self._selected[number] = np.append(chosen, np.zeros(more, bool))
-
-
-def _is_of_class(watchpoint: Watchpoint, node: Node) -> bool:
-    abbr = watchpoint.condition.abbr
-    if abbr == "AD":
-        return base_type(node) in RELUS and is_activation(node)
-    if abbr == "AS":
-        return base_type(node) in SATURATING and is_activation(node)
-    if watchpoint.cls == GRADIENT:
-        return is_gradient(node)
-    if watchpoint.cls == ACTIVATION:
-        return is_activation(node)
-    return watchpoint.cls == TENSOR
 
 
 def _names(watchpoint: Watchpoint, parameter: str) -> bool:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from opscope.analysis.soundness import Bad, Birth
-from opscope.events import TRAINING_GRAPH, Node, Phase, Stack
+from opscope.events import TRAINING_GRAPH, Node, Phase, Snapshot, Stack
 from opscope.messages import forget_said
-from opscope.watch.saving import HitState, Snapshot
+from opscope.watch.saving import HitState
 
 safetensors = pytest.importorskip("safetensors.torch")
 
