@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
@@ -15,15 +14,14 @@ from opscope.messages import say_once
 from opscope.rows import Kinds
 from opscope.stats.engine import Engine, Ticket
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
-from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, NUMBERS, ROW_BYTES, VALID
+from opscope.stats.native_cpu import copy_records
+from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, ROW_BYTES, VALID
 from opscope.stats.torch_values import dtype_name, is_plain, shape_of, unsupported_reason
 
 Span = tuple[NDArray[np.void], RowMemory]
 """Records that follow each other, and the memory they are in."""
 
 
-Copy = tuple[int, int]
-"""Addresses of a record and of one that gets the same numbers."""
 _KINDS_AT_HAND = 4096
 _NONE_BAD = bytes(BAD_END - BAD)
 OnKind = Callable[[int, str, tuple[int, ...]], None]
@@ -43,13 +41,13 @@ class Late(NamedTuple):
     """What must happen before the rows of a step can be read."""
 
     ticket: Ticket
-    copies: list[Copy]
+    copies: array[int]
+    """Addresses of records and of those that get the same numbers, in turn."""
 
     def deliver(self) -> None:
         """Fill in the records that were waiting."""
         self.ticket.deliver()
-        for source, target in self.copies:
-            _copy(source, target)
+        copy_records(self.copies)
 
 
 class RowHook(Protocol):
@@ -64,8 +62,8 @@ class RowHook(Protocol):
     def note_write(self, tensor: Any) -> None:
         """Something is about to write to this tensor in place."""
 
-    def end_step(self) -> tuple[bytes, list[Copy]]:
-        """Moments and copies of its records."""
+    def end_step(self) -> tuple[bytes, bytes]:
+        """Moments of its calls and copies of its records, as the numbers of arrays."""
 
 
 class Meter:
@@ -81,7 +79,7 @@ class Meter:
         self._rows: dict[Source, _Known] = {}
         self._written: dict[int, int] = {}
         self._clock = 0
-        self._copies: list[Copy] = []
+        self._copies = array("q")
         self._spans: list[Span] = []
         self._memory: RowMemory = PlainMemory()
         self._start = 0
@@ -164,9 +162,9 @@ class Meter:
         if known is not None:
             filled = known.filled
             if filled:
-                _copy(known.address, address)
+                copy_records(array("q", (known.address, address)))
             else:
-                self._copies.append((known.address, address))
+                self._copies.extend((known.address, address))
         else:
             filled = self.engine.fill(tensor, address)
             if filled:
@@ -218,16 +216,16 @@ class Meter:
         self._written.clear()
         return spans, moments, None if ticket is None else Late(ticket, copies)
 
-    def _flush(self) -> tuple[Ticket | None, list[Copy]]:
+    def _flush(self) -> tuple[Ticket | None, array[int]]:
         """Enqueue what devices have not been given yet; nothing waits for the rows of before."""
         if self.hook is not None:
             self.hook.launch_all()
         ticket = self.engine.flush()
-        copies, self._copies = self._copies, []
+        copies, self._copies = self._copies, array("q")
         if self.hook is not None:
             moments, more_copies = self.hook.end_step()
             self.moments.frombytes(moments)
-            copies += more_copies
+            copies.frombytes(more_copies)
         self._rows = {k: known for k, known in self._rows.items() if known.filled}
         return ticket, copies
 
@@ -276,10 +274,3 @@ def _memory_of(tensor: Any) -> int:
 
 def _identity(tensor: Any) -> tuple[Any, ...]:
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _copy(source: int, target: int) -> None:
-    """Give a record the numbers of another; its first byte, which makes it valid, comes last."""
-    ctypes.memmove(target + NUMBERS, source + NUMBERS, ROW_BYTES - NUMBERS)
-    ctypes.memmove(target + 2, source + 2, 1)
-    ctypes.memmove(target, source, 1)

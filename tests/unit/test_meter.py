@@ -286,7 +286,7 @@ class FakeHook:
     def __init__(self) -> None:
         self.memories: list[Any] = []
         self.written: list[Any] = []
-        self.copies: list[tuple[int, int]] = []
+        self.copies = array("q")
 
     def set_memory(self, memory: Any) -> None:
         self.memories.append(memory)
@@ -297,8 +297,8 @@ class FakeHook:
     def launch_all(self) -> None:
         pass
 
-    def end_step(self) -> tuple[bytes, list[tuple[int, int]]]:
-        return array("q", [4, 0, 77]).tobytes(), self.copies
+    def end_step(self) -> tuple[bytes, bytes]:
+        return array("q", [4, 0, 77]).tobytes(), self.copies.tobytes()
 
 
 def test_native_code_is_told_of_memory_and_asked_for_moments(setup) -> None:
@@ -322,7 +322,7 @@ def test_copies_of_native_code_wait_for_the_same_ticket(setup) -> None:
     setup.measure(torch.tensor([2.0, 4.0]))
     memory = setup.meter.memory
     start = memory.cursor[2]
-    hook.copies = [(start, start + ROW_BYTES)]
+    hook.copies.extend((start, start + ROW_BYTES))
     memory.cursor[0] += ROW_BYTES
     spans, _, late = setup.meter.end_step()
     late.deliver()

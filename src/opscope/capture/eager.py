@@ -83,6 +83,8 @@ _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
 _OUTSIDE_STATS, _ARGUMENTS = int(Want.OUTSIDE_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
 UNKNOWN = Outside("outside", "")
+MANY = 16
+"""So many outputs are read together: those of foreach and fused operators."""
 Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
 """A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""
 _operators: list[Operator] = []
@@ -610,9 +612,13 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
             measure, step, node_id = meter.measure, self.step, node.id
+            if many := len(produced) >= MANY:
+                meter.engine.gather(True)
             for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
                 if tensor is not None and not output.uninitialised:
                     measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
+            if many:
+                meter.engine.gather(False)
             if meter.found_bad and self.alarm is not None:
                 self.alarm(node, index, True, tensors, produced)
 

@@ -21,11 +21,11 @@ from opscope.capture.stacks import is_user_file
 from opscope.capture.thread_state import RESERVED, Site, ThreadState
 from opscope.events import Node, Output
 from opscope.messages import say_once
-from opscope.meter import Copy
 from opscope.native import build
 from opscope.native.hook_library import find_hook
 from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
+from opscope.stats.cuda.fallback import FallbackRows
 from opscope.stats.cuda.forms import forms
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import DTYPES
@@ -116,11 +116,12 @@ class Hook:
         meter.engine.on_device = self._add_device
         module.install()
 
-    def _add_device(self, index: int, device: DeviceRows) -> None:
-        """Rows of this device can be enqueued natively from here on."""
+    def _add_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
+        """Rows are asked of this device; if they are Triton's, they can be enqueued natively."""
         numbers = {getattr(torch, name, None): number for name, number in DTYPES.items()}
         read = [(numbers[dtype], f.number, f.size, f.group) for dtype, f in forms().items()]
-        self._module.add_lane(index, device, read)
+        native = device if isinstance(device, DeviceRows) else None
+        self._module.add_lane(index, native, read)
 
     def remove(self) -> None:
         """Give dispatch back to torch."""
@@ -161,7 +162,7 @@ class Hook:
     def note_write(self, tensor: Any) -> None:
         self._module.note_write(tensor)
 
-    def end_step(self) -> tuple[bytes, list[Copy]]:
+    def end_step(self) -> tuple[bytes, bytes]:
         moments, copies = self._module.end_step()
         return moments, copies
 

@@ -46,6 +46,10 @@ OPSCOPE_API int64_t opscope_csv(int64_t count, const void* records, const char* 
                                 const uint8_t* columns, int column_count, char* out,
                                 int64_t capacity);
 
+/* Gives records the numbers and kinds of others, in turn: `pairs` are addresses, from and to. The
+ * first byte of a record, which makes it valid, is written last. */
+OPSCOPE_API void opscope_copy(const int64_t* pairs, int64_t count);
+
 /* The instruction set in use: "avx512", "avx2" or "baseline". */
 OPSCOPE_API const char* opscope_features(void);
 

@@ -12,6 +12,7 @@ from opscope.stats.native_cpu import Fill, fill_by_numpy, filler
 if TYPE_CHECKING:
     from opscope.stats.cuda.device import DeviceRows
     from opscope.stats.cuda.engine import CudaRows
+    from opscope.stats.cuda.fallback import FallbackRows
 
 
 class Ticket(Protocol):
@@ -39,8 +40,8 @@ class Engine:
         self._on_device = on_device
         self._precision = precision
         self._cuda: CudaRows | None = None
-        self.on_device: Callable[[int, DeviceRows], None] | None = None
-        """Told of a device whose rows native code may enqueue too."""
+        self.on_device: Callable[[int, DeviceRows | FallbackRows], None] | None = None
+        """Told of a device when its first row is asked for."""
         self.threads = 1
         """How many threads the row of one large CPU tensor may use."""
 
@@ -76,12 +77,17 @@ class Engine:
             self._cuda = CudaRows(self._precision, self._new_device)
         self._cuda.submit(tensor, address)
 
+    def gather(self, on: bool) -> None:
+        """Begin or end a series of many tensors that are best read together."""
+        if self._cuda is not None:
+            self._cuda.gather(on)
+
     @property
     def has_device(self) -> bool:
         """Whether rows of a device have been asked for: they come late."""
         return self._cuda is not None
 
-    def _new_device(self, index: int, device: DeviceRows) -> None:
+    def _new_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
         if self.on_device is not None:
             self.on_device(index, device)
 

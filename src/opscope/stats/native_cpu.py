@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,15 @@ from numpy.typing import NDArray
 from opscope.messages import say_once
 from opscope.native import build
 from opscope.stats.numpy_stats import row_of
-from opscope.stats.record import DTYPES, ROW_BYTES, ROW_DTYPE, row_from, write_numbers
+from opscope.stats.record import (
+    DTYPES,
+    KIND,
+    NUMBERS,
+    ROW_BYTES,
+    ROW_DTYPE,
+    row_from,
+    write_numbers,
+)
 from opscope.stats.row import Row
 from opscope.stats.torch_values import dtype_name, to_numpy, unsupported_reason
 
@@ -42,6 +51,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [*[_pointer] * 2, _int, _int, *[_pointer] * 3, _float, _float, _int, _int, _pointer],
     ),
     "opscope_csv": (_long, [_long, _pointer, _text, _text, _int, _pointer, _long]),
+    "opscope_copy": (None, [_pointer, _long]),
     "opscope_features": (_text, []),
     "opscope_force": (_int, [_text]),
 }
@@ -224,6 +234,21 @@ def _describing_function() -> int | None:
     )
     major = words[_API_VERSION] & 0xFFFFFFFF
     return words[_FROM_OBJECT] if major == 1 else None
+
+
+def copy_records(pairs: array[int]) -> None:
+    """Give records the numbers and kinds of others: addresses, from and to, in turn.
+
+    The first byte of a record, which makes it valid, is written last.
+    """
+    library = load()
+    if library is not None:
+        library.opscope_copy(pairs.buffer_info()[0], len(pairs) // 2)
+        return
+    for source, target in zip(pairs[::2], pairs[1::2], strict=True):
+        ctypes.memmove(target + NUMBERS, source + NUMBERS, ROW_BYTES - NUMBERS)
+        ctypes.memmove(target + KIND, source + KIND, 1)
+        ctypes.memmove(target, source, 1)
 
 
 def render_lines(records: Records, prefixes: Sequence[str], columns: Sequence[str]) -> bytes:

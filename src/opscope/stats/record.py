@@ -44,6 +44,8 @@ DTYPES = {
 
 HEAD = struct.Struct("<BBBxIiIII")
 """valid, io, kind, slot, step, node, call, shape: what a record begins with."""
+KIND = 2
+"""Where the kind of a record is."""
 NUMBERS = 24
 """Where the numbers of a record begin."""
 _NUMBERS = {kind: struct.Struct(f"<Q{code}{code}dddd6Q") for kind, code in enumerate("dqQ")}
@@ -51,7 +53,7 @@ _NUMBERS = {kind: struct.Struct(f"<Q{code}{code}dddd6Q") for kind, code in enume
 _FIELDS = {
     "valid": ("u1", 0),
     "io": ("u1", 1),
-    "kind": ("u1", 2),
+    "kind": ("u1", KIND),
     "slot": ("<u4", 4),
     "step": ("<i4", 8),
     "node": ("<u4", 12),
@@ -110,4 +112,4 @@ def write_numbers(buffer: bytearray | mmap.mmap, offset: int, row: Row) -> None:
     if isinstance(row[1], int):
         kind = INT if row[2] < 1 << 63 else UINT
     _NUMBERS[kind].pack_into(buffer, offset + NUMBERS, *row)
-    buffer[offset + 2] = kind
+    buffer[offset + KIND] = kind

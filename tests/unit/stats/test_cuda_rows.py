@@ -15,7 +15,7 @@ from reference import reference
 
 from opscope.stats.cuda import fallback, forms
 from opscope.stats.cuda.engine import CudaRows
-from opscope.stats.record import INT, ROW_DTYPE, UINT
+from opscope.stats.record import INT, ROW_DTYPE, UINT, row_from
 from opscope.stats.row import Row
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -360,10 +360,62 @@ def _fallback_row(tensor: Tensor, times: int) -> Row:
 
 
 def test_layouts_are_told_apart() -> None:
-    from opscope.stats.cuda.layout import flat
+    from opscope.stats.cuda.layout import readable
 
     base = torch.arange(24.0).to(DEVICE).reshape(2, 3, 4)
-    assert flat(base.permute(2, 0, 1))[0].data_ptr() == base.data_ptr()
-    core, times = flat(base[:, :1].expand(2, 5, 4))
-    assert (core.numel(), times) == (8, 5)
-    assert flat(base[:, :, :2])[0].data_ptr() != base.data_ptr()
+    dense, times, runs = readable(base.permute(2, 0, 1))
+    assert (dense.data_ptr(), times, runs) == (base.data_ptr(), 1, None)
+    core, times, runs = readable(base[:, :1].expand(2, 5, 4))
+    assert (core.numel(), times, runs) == (8, 5, (4, 2, 1, 12, 0))
+    assert readable(base[:, :, :2])[2] == (2, 6, 1, 4, 0)
+    assert readable(base[:, :2, :2])[2] == (2, 2, 1, 4, 12)
+    assert readable(base[0, :, 1])[2] == (3, 1, 4, 0, 0)
+    windows = torch.arange(10.0).to(DEVICE).unfold(0, 4, 1)  # they overlap
+    assert sorted(readable(windows)[2][:2]) == [4, 7]
+    deep = torch.zeros(4, 4, 4, 4).to(DEVICE)[:3, :3, :3, :3]
+    copy, times, runs = readable(deep)
+    assert copy.is_contiguous() and runs is None
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.sampled_from(["float32", "bfloat16", "float8_e4m3fn", "float64", "int32", "complex64"]),
+    st.tuples(st.integers(1, 3), st.integers(1, 40), st.sampled_from([1, 7, 64, 100, 768])),
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([0, 1, 8, 16])),
+    st.permutations(range(3)),
+    st.booleans(),
+)
+def test_tensors_with_gaps(
+    dtype: str,
+    shape: tuple[int, int, int],
+    gaps: tuple[int, int, int],
+    order: list[int],
+    bad: bool,
+) -> None:
+    whole = torch.Size(size + gap for size, gap in zip(shape, gaps, strict=True))
+    generator = torch.Generator().manual_seed(math.prod(shape))
+    base = 10 * torch.randn(whole, generator=generator, dtype=torch.float64)
+    if bad and not dtype.startswith("int"):
+        base[0, 0, 0] = math.nan
+        base[-1, -1, -1] = math.inf  # often outside the slice
+    tensor = base.to(getattr(torch, dtype)).to(DEVICE)
+    tensor = tensor[tuple(slice(size) for size in shape)].permute(*order)
+    found = row(tensor)
+    values = tensor.to(torch.complex128).abs() if tensor.is_complex() else tensor
+    bound = 1e-11 if dtype in ("float64", "complex64", "int32") else EXACT
+    assert_row(found, values.to(torch.float64).flatten().tolist(), bound)
+
+
+def test_many_tensors_are_read_together() -> None:
+    """Large ones too, while they are gathered, and with the same results."""
+    tensors = [torch.randn(n, 1024).to(DEVICE) for n in (1, 300, 600, 17, 512)]
+    alone = [row(tensor) for tensor in tensors]
+    engine = CudaRows()
+    rows(engine, tensors[:1])  # so that it has its device
+    launches = []
+    device = next(iter(engine._devices.values()))
+    original, device.launch = device.launch, lambda batch: launches.append(batch) or original(batch)
+    engine.gather(True)
+    found = records(engine, tensors, between=lambda: engine.gather(False))
+    assert [row_from(record) for record in found] == alone
+    assert len(launches) == 3  # three large ones at once, then a tiny and a small one

@@ -16,7 +16,9 @@ constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264;
 constexpr int64_t kSmallBytes = int64_t{1} << 20, kHeldBytes = int64_t{64} << 20;
 constexpr int64_t kTinyBytes = int64_t{4} * 256 * 4 * 16;
 constexpr int64_t kMost = 256, kEntry = 5 * 8;
-constexpr size_t kClasses = 2;
+constexpr int64_t kMostInRuns = int64_t{1} << 31, kVectorBytes = 16;
+enum { kTiny, kSmall, kLarge };
+constexpr size_t kClasses = 3;
 
 using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        void*, void**, void**);
@@ -59,7 +61,7 @@ CudaLane::CudaLane(PyObject* device, int index, std::vector<Form> forms)
   cursor_ = static_cast<int64_t*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(info.get(), 0)));
   int highest = 0;
   for (const Form& form : forms_) highest = std::max(highest, form.number);
-  kernels_.resize(2 * (static_cast<size_t>(highest) + 1));
+  kernels_.resize(4 * (static_cast<size_t>(highest) + 1));
   batches_.resize(kClasses * 2 * (static_cast<size_t>(highest) + 1));
 }
 
@@ -86,11 +88,13 @@ bool CudaLane::enter() {
   return driver().is_capturing(stream_, &status) == 0 && status == 0;
 }
 
-const CudaLane::Kernel& CudaLane::kernel(int number, bool aligned) {
-  Kernel& kernel = kernels_[2 * static_cast<size_t>(number) + (aligned ? 1 : 0)];
+const CudaLane::Kernel& CudaLane::kernel(int number, bool aligned, bool runs) {
+  Kernel& kernel =
+      kernels_[4 * static_cast<size_t>(number) + (runs ? 2 : 0) + (aligned ? 1 : 0)];
   if (!kernel.known) {
-    Ref info = checked(PyObject_CallMethod(device_.get(), "kernel_info", "iO", number,
-                                           aligned ? Py_True : Py_False));
+    Ref info = checked(PyObject_CallMethod(device_.get(), "kernel_info", "iOO", number,
+                                           aligned ? Py_True : Py_False,
+                                           runs ? Py_True : Py_False));
     kernel.function = PyLong_AsVoidPtr(PyTuple_GET_ITEM(info.get(), 0));
     kernel.threads = static_cast<unsigned>(PyLong_AsLong(PyTuple_GET_ITEM(info.get(), 1)));
     kernel.shared = static_cast<unsigned>(PyLong_AsLong(PyTuple_GET_ITEM(info.get(), 2)));
@@ -99,11 +103,14 @@ const CudaLane::Kernel& CudaLane::kernel(int number, bool aligned) {
   return kernel;
 }
 
+template <size_t count>
 void CudaLane::launch(const Kernel& kernel, int64_t programs, int64_t tensors,
-                      int64_t (&values)[6]) const {
+                      int64_t (&values)[count]) const {
   int64_t scratch = 0, profile = 0;
-  void* parameters[] = {&values[0], &values[1], &values[2], &values[3],
-                        &values[4], &values[5], &scratch,   &profile};
+  void* parameters[count + 2];
+  for (size_t i = 0; i < count; ++i) parameters[i] = &values[i];
+  parameters[count] = &scratch;
+  parameters[count + 1] = &profile;
   const int failed = driver().launch(
       kernel.function, static_cast<unsigned>(programs), static_cast<unsigned>(tensors), 1,
       kernel.threads, 1, 1, kernel.shared, stream_, parameters, nullptr);
@@ -123,16 +130,67 @@ int64_t CudaLane::take_table() {
   return table;
 }
 
-bool CudaLane::submit(const at::Tensor& tensor, char* record) {
+// stats/cuda/layout.py: readable
+CudaLane::Layout CudaLane::layout_of(const at::Tensor& tensor) {
+  struct Dim {
+    int64_t step, size;
+  };
+  Layout layout;
+  c10::SmallVector<Dim, 8> dims;
+  const auto sizes = tensor.sizes(), strides = tensor.strides();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] == 0) {
+      layout.times *= sizes[i];
+      continue;
+    }
+    layout.count *= sizes[i];
+    dims.push_back({strides[i], sizes[i]});
+  }
+  std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) {
+    return a.step != b.step ? a.step < b.step : a.size < b.size;
+  });
+  size_t kept = 0;
+  for (const Dim& dim : dims) {
+    if (kept > 0 && dim.step == dims[kept - 1].step * dims[kept - 1].size) {
+      dims[kept - 1].size *= dim.size;
+    } else {
+      dims[kept++] = dim;
+    }
+  }
+  layout.dense = kept == 0 || (kept == 1 && dims[0].step == 1);
+  layout.readable = layout.dense || (kept <= 3 && layout.count < kMostInRuns);
+  if (!layout.readable) return layout;
+  for (size_t i = 0; i < kept; ++i) {
+    if (i < 2) layout.runs[i] = dims[i].size;
+    layout.runs[2 + i] = dims[i].step;
+  }
+  return layout;
+}
+
+bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
   const auto dtype = static_cast<size_t>(tensor.scalar_type());
   if (dtype >= forms_.size() || forms_[dtype].number < 0) return false;
-  const int64_t count = tensor.numel();
-  if (count == 0 || tensor.get_device() != index_) return false;
-  if (!tensor.is_contiguous() && !tensor.is_non_overlapping_and_dense()) return false;
+  if (tensor.numel() == 0 || tensor.get_device() != index_) return false;
+  Layout layout;
+  if (tensor.is_contiguous()) {
+    layout.count = tensor.numel();
+    layout.dense = true;
+  } else {
+    layout = layout_of(tensor);
+    if (!layout.readable) return false;
+  }
+  const int64_t count = layout.count;
   const Form& form = forms_[dtype];
   const auto pointer = reinterpret_cast<int64_t>(tensor.unsafeGetTensorImpl()->data());
-  const bool aligned = (pointer & 15) == 0;
-  const Kernel& found = kernel(form.number, aligned);
+  bool aligned = (pointer & 15) == 0;
+  if (!layout.dense) {
+    const int64_t width = std::max<int64_t>(1, kVectorBytes / form.size);
+    const auto& [inner, rows, inner_step, row_step, outer_step] = layout.runs;
+    aligned = aligned && inner_step == 1 && inner % width == 0 && row_step % width == 0 &&
+              outer_step % width == 0;
+  }
+  const Kernel& found = kernel(form.number, aligned, !layout.dense);
   if (found.function == nullptr || !enter()) return false;
   if (cursor_[kHead] == cursor_[kHeadEnd]) {
     checked(PyObject_CallMethod(device_.get(), "new_page", nullptr));
@@ -148,13 +206,20 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record) {
   *reinterpret_cast<int64_t*>(cursor_[kSlot]) = reinterpret_cast<int64_t>(record);
   cursor_[kSlot] += 8;
   const int64_t bytes = count * form.size;
-  if (bytes > kSmallBytes) {
-    int64_t values[] = {0, pointer, count, part, head, 1};
+  if (!layout.dense) {
+    const auto& [inner, rows, inner_step, row_step, outer_step] = layout.runs;
+    int64_t values[] = {pointer, count,      part,     head,      layout.times,
+                        inner,   rows,       inner_step, row_step, outer_step};
+    launch(found, programs, 1, values);
+    return true;
+  }
+  if (bytes > kSmallBytes && !together) {
+    int64_t values[] = {0, pointer, count, part, head, layout.times};
     launch(found, programs, 1, values);
     return true;
   }
   // Sizes are not mixed: the largest tensor of a batch says how many programs each of them gets.
-  const size_t size_class = bytes <= kTinyBytes ? 0 : 1;
+  const size_t size_class = bytes <= kTinyBytes ? kTiny : bytes <= kSmallBytes ? kSmall : kLarge;
   const size_t number =
       kClasses * (2 * static_cast<size_t>(form.number) + (aligned ? 1 : 0)) + size_class;
   const void* storage = tensor.storage().unsafeGetStorageImpl();
@@ -163,7 +228,7 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record) {
   }
   Batch& batch = batches_[number];
   if (batch.table == 0) batch.table = take_table();
-  const int64_t entry[] = {pointer, count, part, head, 1};
+  const int64_t entry[] = {pointer, count, part, head, layout.times};
   std::copy(entry, entry + 5, reinterpret_cast<int64_t*>(batch.table + batch.count * kEntry));
   ++batch.count;
   batch.elements = std::max(batch.elements, count);
@@ -173,7 +238,7 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record) {
   waiting_[storage] = number;
   if (batch.count == kMost) {
     launch(number);
-  } else if (held_bytes_ > kHeldBytes) {
+  } else if (held_bytes_ > kHeldBytes && !together) {
     launch_all();
   }
   return true;
@@ -209,6 +274,10 @@ void CudaLane::end_step() {
 void CudaLane::launch_all() {
   if (waiting_.empty()) return;
   for (size_t number = 0; number < batches_.size(); ++number) launch(number);
+}
+
+void CudaLane::launch_together() {
+  for (size_t number = kLarge; number < batches_.size(); number += kClasses) launch(number);
 }
 
 void CudaLane::before_write(const at::Tensor& tensor) {

@@ -25,8 +25,10 @@ class CudaLane {
   // `device` is a DeviceRows, `forms` are by dtype number.
   CudaLane(PyObject* device, int index, std::vector<Form> forms);
 
-  // Enqueue the row of a tensor; false if Python must do it. The interpreter lock is held.
-  bool submit(const at::Tensor& tensor, char* record);
+  // Enqueue the row of a tensor; false if Python must do it. The interpreter lock is held. Large
+  // tensors are read at once, or `together` by the next call of `launch_together`.
+  bool submit(const at::Tensor& tensor, char* record, bool together);
+  void launch_together();
   // Something is about to write to this memory: read what waits of it.
   void before_write(const at::Tensor& tensor);
   // Read everything that waits.
@@ -46,10 +48,20 @@ class CudaLane {
     int64_t table = 0, count = 0, elements = 0, bytes = 0;  // `elements`: of the largest
     std::vector<c10::Storage> held;
   };
+  // Elements in up to three dimensions, those that lie closest first: stats/cuda/layout.py.
+  struct Layout {
+    int64_t times = 1;                // how often each element counts
+    int64_t count = 1;                // elements that are there
+    int64_t runs[5] = {1, 1, 0, 0, 0};  // inner, rows; steps of inner, rows, outer
+    bool dense = false, readable = false;
+  };
+  static Layout layout_of(const at::Tensor& tensor);
   bool enter();
-  const Kernel& kernel(int number, bool aligned);
+  const Kernel& kernel(int number, bool aligned, bool runs = false);
   void launch(size_t batch);
-  void launch(const Kernel& kernel, int64_t programs, int64_t tensors, int64_t (&values)[6]) const;
+  template <size_t count>
+  void launch(const Kernel& kernel, int64_t programs, int64_t tensors,
+              int64_t (&values)[count]) const;
   int64_t take_table();
 
   Ref device_, held_;

@@ -47,6 +47,7 @@ enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues =
             kOutsideStats = 16, kParameters = 32 };
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
 constexpr int kArguments = 64;
+constexpr size_t kMany = 16;  // as in capture/eager.py
 constexpr int64_t kKeptNumbers = int64_t{1} << 16;
 constexpr uint64_t kAccumulate = ~uint64_t{0};
 constexpr size_t kCodesRemembered = size_t{1} << 17, kSitesRemembered = size_t{1} << 18;
@@ -546,9 +547,12 @@ void announce_write(Call& call) {
   for (const at::Tensor* tensor : call.written) {
     hook->rows.note_write(*tensor);
     if (!tensor->is_cuda()) continue;
-    CudaLane* lane = hook->rows.lane_of(*tensor);
-    if (lane != nullptr) lane->before_write(*tensor);
-    python_waits = python_waits || lane == nullptr || lane->python_waits();
+    if (CudaLane* lane = hook->rows.lane_of(*tensor)) {
+      lane->before_write(*tensor);
+      python_waits = python_waits || lane->python_waits();
+    } else {
+      python_waits = python_waits || hook->rows.python_lanes;
+    }
   }
   if (python_waits) {
     Quiet quiet;
@@ -609,6 +613,7 @@ void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& 
   auto& seen = rows.outputs(call.node_id);
   if (seen.size() < produced.size()) seen.resize(produced.size());
   const Place place{hook->step, call.node_id, call.index, kOutput};
+  rows.together = produced.size() >= kMany;
   for (size_t slot = 0; slot < produced.size(); ++slot) {
     const at::Tensor* tensor = produced[slot];
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
@@ -622,6 +627,7 @@ void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& 
         rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
     if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
   }
+  if (rows.together) rows.launch_together();
 }
 
 // Tells of a call that made NaN or Inf, while its tensors are at hand.
@@ -1248,30 +1254,32 @@ PyObject* py_note_write(PyObject*, PyObject* tensor) {
   });
 }
 
+Ref bytes_of(const std::vector<int64_t>& numbers) {
+  return checked(
+      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(numbers.data()),
+                                static_cast<Py_ssize_t>(numbers.size() * sizeof(int64_t))));
+}
+
 PyObject* py_end_step(PyObject*, PyObject*) {
   return guarded([&] {
     RowBook& rows = hook->rows;
-    Ref moments = checked(
-        PyBytes_FromStringAndSize(reinterpret_cast<const char*>(rows.moments.data()),
-                                  static_cast<Py_ssize_t>(rows.moments.size() * sizeof(int64_t))));
-    Ref copies = checked(PyList_New(0));
-    for (const auto& [from, to] : rows.copies) {
-      Ref pair = checked(Py_BuildValue("LL", from, to));
-      if (PyList_Append(copies.get(), pair.get()) < 0) throw PythonError();
-    }
+    Ref moments = bytes_of(rows.moments), copies = bytes_of(rows.copies);
     rows.end_step();
     return PyTuple_Pack(2, moments.get(), copies.get());
   });
 }
 
-// A device whose rows can be enqueued here: its index, its DeviceRows, and a list of
-// (dtype number, form number, bytes per element, elements per group).
+// A device that rows are asked of: its index, its DeviceRows, or None if these can be enqueued by
+// Python only, and a list of (dtype number, form number, bytes per element, elements per group).
 PyObject* py_add_lane(PyObject*, PyObject* arguments) {
   int index = 0;
   PyObject *device = nullptr, *forms = nullptr;
   if (!PyArg_ParseTuple(arguments, "iOO!", &index, &device, &PyList_Type, &forms)) return nullptr;
   return guarded([&] {
-    if (!has_cuda_driver() || index < 0) return none();
+    if (!has_cuda_driver() || index < 0 || device == Py_None) {
+      hook->rows.python_lanes = true;
+      return none();
+    }
     std::vector<Form> by_dtype;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(forms); ++i) {
       int dtype = 0, number = 0;
@@ -1312,8 +1320,8 @@ PyMethodDef methods[] = {
     {"begin", py_begin, METH_VARARGS, "The order and the changed nodes of a step, and its number."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, many threads, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
-    {"end_step", py_end_step, METH_NOARGS, "Moments as bytes, and records that copy others."},
-    {"add_lane", py_add_lane, METH_VARARGS, "A device whose rows can be enqueued natively."},
+    {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},
+    {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
     {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
     {"key", py_key, METH_O, "What a tensor is known by."},

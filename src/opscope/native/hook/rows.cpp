@@ -100,12 +100,12 @@ char* RowBook::measure(const Place& place, int64_t slot, const at::Tensor& tenso
     std::memcpy(record + kNumbers, known->record + kNumbers, kRecordBytes - kNumbers);
     __atomic_store_n(record, 1, __ATOMIC_RELEASE);
   } else if (known != nullptr) {
-    copies.emplace_back(reinterpret_cast<int64_t>(known->record),
-                        reinterpret_cast<int64_t>(record));
+    copies.push_back(reinterpret_cast<int64_t>(known->record));
+    copies.push_back(reinterpret_cast<int64_t>(record));
     filled = false;
   } else if (tensor.is_cpu()) {
     jobs.push_back({&tensor, record});
-  } else if (CudaLane* lane = lane_of(tensor); lane != nullptr && lane->submit(tensor, record)) {
+  } else if (CudaLane* lane = lane_of(tensor); lane != nullptr && lane->submit(tensor, record, together)) {
     filled = false;
   } else {
     Ref object = checked(THPVariable_Wrap(tensor));

@@ -56,9 +56,11 @@ class RowBook {
   std::vector<std::string> dtype_names;  // by number; empty where there is no kernel
   int64_t* cursor = nullptr;  // next offset, end offset, address: see stats/memory.py
   Ref measure_slowly, kind_number, advance, submit;
-  std::vector<std::unique_ptr<CudaLane>> lanes;  // by device; null where Python does it all
+  std::vector<std::unique_ptr<CudaLane>> lanes;  // by device; null where nothing is enqueued here
+  bool together = false;  // whether what comes now is best read together
+  bool python_lanes = false;  // whether there are devices whose rows only Python enqueues
   std::vector<int64_t> moments;
-  std::vector<std::pair<int64_t, int64_t>> copies;
+  std::vector<int64_t> copies;  // addresses of records, from and to
 
   // The rows of a node's outputs and inputs, which outlive a step for their kinds.
   std::vector<Seen>& outputs(int64_t node) { return of(node).first; }
@@ -79,6 +81,14 @@ class RowBook {
   CudaLane* lane_of(const at::Tensor& tensor) const {
     const auto index = static_cast<size_t>(tensor.get_device());
     return index < lanes.size() ? lanes[index].get() : nullptr;
+  }
+
+  // Have the devices read what came together.
+  void launch_together() {
+    together = false;
+    for (const auto& lane : lanes) {
+      if (lane) lane->launch_together();
+    }
   }
 
   // Write the row of a value into a new record, or see to it that it will be. `known` is a row of

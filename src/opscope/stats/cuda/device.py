@@ -15,7 +15,8 @@ from opscope.stats.cuda.forms import (
     THREADS,
     Form,
 )
-from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel
+from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel, runs_kernel
+from opscope.stats.cuda.layout import Runs, vectors_fit
 from opscope.stats.cuda.ring import PAGE_ROWS, Lap, Streams, out_memory
 from opscope.stats.cuda.streams import Event
 from opscope.stats.cuda.ticket import Finished
@@ -27,6 +28,9 @@ HELD_BYTES = 64 << 20
 _ENTRY_BYTES = ENTRY.size
 _TINY_BYTES = 4 * GROUP_BYTES
 """Tensors up to this size are not mixed with larger ones, whose many programs they do not need."""
+_SMALL, _TINY, _LARGE = range(3)
+_CLASSES = 3
+"""Of sizes. Large tensors are in batches only while many of them come at once."""
 
 
 HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
@@ -51,7 +55,8 @@ class DeviceRows:
         self._capturing = streams.capturing
         self._precise = precise
         self._kernels: list[Kernel | None] = [None] * (2 * len(FORMS))
-        self._batches: list[Batch | None] = [None] * (4 * len(FORMS))
+        self._runs_kernels: list[Kernel | None] = [None] * (2 * len(FORMS))
+        self._batches: list[Batch | None] = [None] * (2 * _CLASSES * len(FORMS))
         self._laps = [Lap(streams), Lap(streams)]
         self._outs = out_memory(streams)
         self._tables = table_memory(streams.pinned)
@@ -63,6 +68,7 @@ class DeviceRows:
         self._native_tables: list[Any] = []
         self.cursor = array("q", [0, 0, 0, 0, 0, -1])
         """Where the next row goes, for native callers too: see the constants above."""
+        self._gathering = False
         self._held_bytes = 0
         self.held: dict[int, Batch] = {}
         """Storage (its `_cdata`) → the batch that waits to read it."""
@@ -72,8 +78,19 @@ class DeviceRows:
         """How much memory of the device is kept for rows."""
         return sum(lap.device_bytes for lap in self._laps)
 
-    def submit(self, tensor: Any, form: Form, count: int, times: int, address: int) -> bool:
-        """Enqueue the row of a tensor without gaps; false while a graph is captured."""
+    def submit(
+        self,
+        tensor: Any,
+        form: Form,
+        count: int,
+        times: int,
+        address: int,
+        runs: Runs | None = None,
+    ) -> bool:
+        """Enqueue the row of a tensor; false while a graph is captured.
+
+        It has no gaps, or else is in `runs`.
+        """
         # About 1.7 µs (2-core machine) and the launch; a small tensor about 2 µs in all.
         _, _, size, group, number = form
         pointer = tensor.data_ptr()
@@ -105,7 +122,20 @@ class DeviceRows:
         cursor[PART] = end
         aligned = not pointer & 15
         count_bytes = count * size
+        size_class = _TINY if count_bytes <= _TINY_BYTES else _SMALL
+        if runs is not None:
+            aligned = aligned and vectors_fit(runs, size)
+            k = self._runs_kernels[number + number + aligned] or self._runs_kernel(form, aligned)
+            k.launch(
+                programs, 1, 1, stream, k.function, k.cooperative, k.pdl,
+                None, None, k.packed, None, None, None,
+                pointer, count, part, head, times, *runs,
+                None, None, None, None, None, None, None, None,
+            )  # fmt: skip
+            return True
         if count_bytes > SMALL_BYTES:
+            size_class = _LARGE
+        if count_bytes > SMALL_BYTES and not self._gathering:
             k = self._kernels[number + number + aligned]
             if k is None:
                 k = self._kernel(form, aligned)
@@ -116,9 +146,10 @@ class DeviceRows:
                 None, None, None, None, None, None, None, None,
             )  # fmt: skip
             return True
-        batch = self._batches[4 * number + 2 * aligned + (count_bytes <= _TINY_BYTES)]
+        place = _CLASSES * (number + number + aligned) + size_class
+        batch = self._batches[place]
         if batch is None:
-            batch = self._new_batch(form, aligned, count_bytes <= _TINY_BYTES)
+            batch = self._batches[place] = Batch(form, self._kernel(form, aligned), self._tables)
         if not batch.held:
             batch.begin(stream)
         storage = tensor.untyped_storage()
@@ -133,9 +164,17 @@ class DeviceRows:
         self._held_bytes += count_bytes
         if offset == batch.end:
             self.launch(batch)
-        elif self._held_bytes > HELD_BYTES:
+        elif self._held_bytes > HELD_BYTES and not self._gathering:
             self.launch_all()
         return True
+
+    def gather(self, on: bool) -> None:
+        """Let large tensors wait for company too; what has waited is read when it is over."""
+        self._gathering = on
+        if not on:
+            for batch in self._batches[_LARGE::_CLASSES]:
+                if batch is not None and batch.held:
+                    self.launch(batch)
 
     def launch(self, batch: Batch) -> None:
         """Read the tensors of a batch now."""
@@ -243,18 +282,21 @@ class DeviceRows:
         self._native_tables.append(block)
         return block.data_ptr(), block.nbytes
 
-    def kernel_info(self, number: int, aligned: bool) -> tuple[int, int, int]:
+    def kernel_info(self, number: int, aligned: bool, runs: bool) -> tuple[int, int, int]:
         """A kernel for native callers: its function (0 if there is none), threads, shared bytes."""
         form = next(form for form in FORMS.values() if form.number == number)
-        kernel = self._kernels[2 * number + aligned] or self._kernel(form, aligned)
+        if runs:
+            kernel = self._runs_kernels[2 * number + aligned] or self._runs_kernel(form, aligned)
+        else:
+            kernel = self._kernels[2 * number + aligned] or self._kernel(form, aligned)
         return (0 if kernel.packed is None else kernel.function), THREADS, kernel.shared
-
-    def _new_batch(self, form: Form, aligned: bool, tiny: bool) -> Batch:
-        batch = Batch(form, self._kernel(form, aligned), self._tables)
-        self._batches[4 * form.number + 2 * aligned + tiny] = batch
-        return batch
 
     def _kernel(self, form: Form, aligned: bool) -> Kernel:
         kernel = parts_kernel(form, bool(aligned), self._precise, self._index)
         self._kernels[2 * form.number + aligned] = kernel
+        return kernel
+
+    def _runs_kernel(self, form: Form, aligned: bool) -> Kernel:
+        kernel = runs_kernel(form, bool(aligned), self._precise, self._index)
+        self._runs_kernels[2 * form.number + aligned] = kernel
         return kernel

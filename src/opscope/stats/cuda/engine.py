@@ -11,7 +11,7 @@ from opscope.messages import say_once
 from opscope.stats.cuda.device import DeviceRows
 from opscope.stats.cuda.fallback import FallbackRows
 from opscope.stats.cuda.forms import FORMS, forms
-from opscope.stats.cuda.layout import flat
+from opscope.stats.cuda.layout import readable
 from opscope.stats.cuda.streams import CudaStreams, NoStreams
 from opscope.stats.cuda.ticket import Ticket
 
@@ -39,7 +39,7 @@ class CudaRows:
     def __init__(
         self,
         precision: str = "high",
-        on_device: Callable[[int, DeviceRows], None] = lambda index, device: None,
+        on_device: Callable[[int, DeviceRows | FallbackRows], None] = lambda index, device: None,
     ) -> None:
         import torch
 
@@ -65,12 +65,12 @@ class CudaRows:
         graph nothing is enqueued, and the record stays as it is.
         """
         form = self._forms.get(tensor.dtype)
-        times = 1
+        times, runs = 1, None
         if form is None or not tensor.is_contiguous() or tensor.is_neg():
             if self._capturing():
                 self.skipped_in_capture += 1
                 return
-            tensor, times = flat(tensor)
+            tensor, times, runs = readable(tensor)
             form = self._forms[tensor.dtype]
         count = tensor.numel()
         if not count:
@@ -81,12 +81,18 @@ class CudaRows:
         if device is None:
             device = self._add(index)
         if self._one_device or self._current_device() == index:
-            done = device.submit(tensor, form, count, times, address)
+            done = device.submit(tensor, form, count, times, address, runs)
         else:
             with self._torch.cuda.device(index):
-                done = device.submit(tensor, form, count, times, address)
+                done = device.submit(tensor, form, count, times, address, runs)
         if not done:
             self.skipped_in_capture += 1
+
+    def gather(self, on: bool) -> None:
+        """Tensors of any size wait for company while this is on, and are read when it is over."""
+        for index, device in self._devices.items():
+            with self._on(index):
+                device.gather(on)
 
     def before_write(self, written: Any) -> None:
         """Something is about to write to this tensor or storage: read what waits of it first."""
@@ -127,7 +133,7 @@ class CudaRows:
             device = FallbackRows(index, streams)
         else:
             device = DeviceRows(index, streams, self._precise)
-            self._on_device(index, device)
+        self._on_device(index, device)
         self._devices[index] = device
         return device
 

@@ -6,6 +6,7 @@ from array import array
 from typing import Any
 
 from opscope.stats.cuda.forms import BYTE, COMPLEX, DOUBLE, INT, OUT_BYTES, UINT64, Form
+from opscope.stats.cuda.layout import Runs
 from opscope.stats.cuda.ring import HostMemory, Streams
 from opscope.stats.cuda.ticket import Finished
 from opscope.stats.record import FLOAT
@@ -27,20 +28,32 @@ class FallbackRows:
         self.held: dict[int, Any] = {}
         self.device_bytes = 0
 
-    def submit(self, tensor: Any, form: Form, count: int, times: int, address: int) -> bool:
-        """Compute the row of a tensor without gaps; false while a graph is captured."""
+    def submit(
+        self,
+        tensor: Any,
+        form: Form,
+        count: int,
+        times: int,
+        address: int,
+        runs: Runs | None = None,
+    ) -> bool:
+        """Compute the row of a tensor; false while a graph is captured."""
         import torch
 
         if self._streams.capturing():
             return False
         stream = self._streams.current(self._index)
         with torch.no_grad():
-            row = row_tensor(_in_memory_order(tensor, count), form, times)
+            dense = tensor.contiguous() if runs is not None else tensor
+            row = row_tensor(_in_memory_order(dense, count), form, times)
         self._rows.setdefault(stream, []).append(row)
         self._addresses.setdefault(stream, array("q")).append(address)
         return True
 
     def launch(self, batch: Any) -> None:
+        """Nothing waits."""
+
+    def gather(self, on: bool) -> None:
         """Nothing waits."""
 
     def flush(self) -> Finished | None:

@@ -67,6 +67,15 @@ def _float32(raw, form: tl.constexpr):
 
 
 @triton.jit
+def _place(number, inner, rows, inner_step, row_step, outer_step):
+    """How far from the first an element is: layout.py, Runs. Numbers are 32-bit, places 64-bit."""
+    row = number // inner
+    within = (number - row * inner).to(tl.int64) * inner_step
+    outer = row // rows
+    return within + (row - outer * rows).to(tl.int64) * row_step + outer.to(tl.int64) * outer_step
+
+
+@triton.jit
 def _inner(x):
     """Sums of [threads, unroll, vector] within each thread."""
     return tl.sum(tl.sum(x, 2), 1)
@@ -94,16 +103,22 @@ def _put(part, pid, programs, slot: tl.constexpr, value):
 @triton.jit
 def _lean(
     base, first, full, step, part, pid, programs,
+    inner, rows, inner_step, row_step, outer_step, strided: tl.constexpr, aligned: tl.constexpr,
     form: tl.constexpr, group: tl.constexpr, precise: tl.constexpr,
     threads: tl.constexpr, unroll: tl.constexpr,
 ):  # fmt: skip
     """The partial row of whole groups of finite numbers; whether it is to be trusted."""
     vector: tl.constexpr = group // (threads * unroll)
     each: tl.constexpr = vector * unroll
+    starts = (
+        tl.arange(0, threads)[:, None] * vector
+        + tl.arange(0, unroll)[None, :] * (threads * vector)
+    )
+    lanes = tl.arange(0, vector)[None, None, :]
     offsets = (
         tl.arange(0, threads)[:, None, None] * vector
         + tl.arange(0, unroll)[None, :, None] * (threads * vector)
-        + tl.arange(0, vector)[None, None, :]
+        + lanes
     )
     low = tl.full([threads], float("inf"), tl.float32)
     high = tl.full([threads], float("-inf"), tl.float32)
@@ -119,7 +134,18 @@ def _lean(
         absolute = tl.zeros([threads], tl.float32)
         within = tl.zeros([threads], tl.float32)
     for index in range(first, full, step):
-        x = _float32(tl.load(base + index * group + offsets), form)
+        if strided:
+            if aligned:
+                number = (index * group + starts).to(tl.int32)
+                place = _place(number, inner, rows, inner_step, row_step, outer_step)
+                place = tl.multiple_of(place, [vector, vector])
+                raw = tl.load(base + (place[:, :, None] + lanes))
+            else:
+                number = (index * group + offsets).to(tl.int32)
+                raw = tl.load(base + _place(number, inner, rows, inner_step, row_step, outer_step))
+        else:
+            raw = tl.load(base + index * group + offsets)
+        x = _float32(raw, form)
         low = tl.minimum(low, tl.min(tl.min(x, 2), 1))
         high = tl.maximum(high, tl.max(tl.max(x, 2), 1))
         # Zeros above, negatives below bit 16: at most 1000 groups of 64 elements come by here.
@@ -196,6 +222,7 @@ def _modulus(re, im):
 @triton.jit
 def _exact(
     base, first, stop, step, n, part, pid, programs, scale,
+    inner_size, rows, inner_step, row_step, outer_step, strided: tl.constexpr,
     form: tl.constexpr, group: tl.constexpr, threads: tl.constexpr,
 ):  # fmt: skip
     """The partial row of any elements in float64, of `scale` times them; whether it is sound."""
@@ -227,15 +254,19 @@ def _exact(
         for sub in range(group // tile):
             offsets = index * group + sub * tile + inner
             here = offsets < n
+            places = offsets
+            if strided:
+                number = tl.where(here, offsets, 0).to(tl.int32)
+                places = _place(number, inner_size, rows, inner_step, row_step, outer_step)
             if form == COMPLEX:
-                re = tl.load(base + offsets * 2, mask=here, other=0.0).to(tl.float64)
-                im = tl.load(base + offsets * 2 + 1, mask=here, other=0.0).to(tl.float64)
+                re = tl.load(base + places * 2, mask=here, other=0.0).to(tl.float64)
+                im = tl.load(base + places * 2 + 1, mask=here, other=0.0).to(tl.float64)
                 y = _modulus(re, im)
             else:
                 if stop * group <= n:
-                    y = tl.load(base + offsets)  # whole groups: without a mask, in vectors
+                    y = tl.load(base + places)  # whole groups: without a mask, in vectors
                 else:
-                    y = tl.load(base + offsets, mask=here, other=0)
+                    y = tl.load(base + places, mask=here, other=0)
                 if not integer and form != DOUBLE:
                     y = _float32(y, form)
             zeros += tl.sum(((y == 0) & here).to(tl.int32), 1)
@@ -328,8 +359,48 @@ def parts(
         part = tl.load(entry + 2)
         head = tl.load(entry + 3)
         times = tl.load(entry + 4)
+    none = tl.program_id(0) * 0
+    _program(
+        x, n, part, head, times, none, none, none, none, none,
+        load, form, group, False, aligned, precise, limit, threads, unroll,
+    )  # fmt: skip
+
+
+_RUNS = ["inner", "rows", "inner_step", "row_step", "outer_step"]
+
+
+@triton.jit(do_not_specialize=["x", "n", "part", "head", "times", *_RUNS])
+def parts_of_runs(
+    x: tl.int64, n: tl.int64, part: tl.int64, head: tl.int64, times: tl.int64,
+    inner: tl.int64, rows: tl.int64, inner_step: tl.int64, row_step: tl.int64,
+    outer_step: tl.int64,
+    load: tl.constexpr, form: tl.constexpr, group: tl.constexpr, aligned: tl.constexpr,
+    precise: tl.constexpr, limit: tl.constexpr, threads: tl.constexpr, unroll: tl.constexpr,
+):  # fmt: skip
+    """Partial rows of one tensor with gaps, whose runs (layout.py) are given; grid: (programs,).
+
+    It is `aligned` if the runs consist of whole vectors of 16 bytes.
+    """
+    _program(
+        x, n, part, head, times,
+        inner.to(tl.int32), rows.to(tl.int32),
+        inner_step.to(tl.int64), row_step.to(tl.int64), outer_step.to(tl.int64),
+        load, form, group, True, aligned, precise, limit, threads, unroll,
+    )  # fmt: skip
+
+
+@triton.jit
+def _program(
+    x, n, part, head, times, inner, rows, inner_step, row_step, outer_step,
+    load: tl.constexpr, form: tl.constexpr, group: tl.constexpr, strided: tl.constexpr,
+    aligned: tl.constexpr, precise: tl.constexpr, limit: tl.constexpr, threads: tl.constexpr,
+    unroll: tl.constexpr,
+):  # fmt: skip
+    """The partial row of one program, and the head of the row by the first of them."""
     x = x.to(tl.int64)
     n = n.to(tl.int64)
+    part = part.to(tl.int64)
+    head = head.to(tl.int64)
     pid = tl.program_id(0).to(tl.int64)
     full = n // group
     whole = tl.where(full <= 64, (full + 7) // 8, full)
@@ -346,12 +417,13 @@ def parts(
         base = x.to(tl.pointer_type(load))
         if aligned:
             base = tl.multiple_of(base, 16)
-        rows = part.to(tl.pointer_type(tl.int64))
+        own = part.to(tl.pointer_type(tl.int64))
         sound = pid < 0
         if form <= BYTE:
             if pid < whole:
                 sound = _lean(
-                    base, pid, full, whole, rows, pid, programs,
+                    base, pid, full, whole, own, pid, programs,
+                    inner, rows, inner_step, row_step, outer_step, strided, aligned,
                     form, group, precise, threads, unroll,
                 )  # fmt: skip
         if not sound:
@@ -360,13 +432,15 @@ def parts(
             step = tl.maximum(whole, 1)
             one = n.to(tl.float64) * 0.0 + 1.0
             fine, largest = _exact(
-                base, first, stop, step, n, rows, pid, programs, one, form, group, threads
-            )
+                base, first, stop, step, n, own, pid, programs, one,
+                inner, rows, inner_step, row_step, outer_step, strided, form, group, threads,
+            )  # fmt: skip
             if form == DOUBLE or form == COMPLEX:
                 if not fine:
                     scale = tl.where(largest > 1.0, one * TINY, one * HUGE)
                     _exact(
-                        base, first, stop, step, n, rows, pid, programs, scale,
+                        base, first, stop, step, n, own, pid, programs, scale,
+                        inner, rows, inner_step, row_step, outer_step, strided,
                         form, group, threads,
                     )  # fmt: skip
 

@@ -57,17 +57,29 @@ class LaunchInfo(NamedTuple):
     group: int
 
 
-_CONSTANTS = ("load", "form", "group", "aligned", "precise", "limit", "threads", "unroll")
-
-
 @functools.cache
 def parts_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
     """The kernel of partial rows for elements of this form; `device` is the current one."""
-    import triton.language as tl
-
     from opscope.stats.cuda import kernels
 
-    values = {
+    constants = _constants(form, aligned, precise)
+    return compiled(kernels.parts, 6, constants, forms.THREADS // 32, **forms.registers(form))
+
+
+@functools.cache
+def runs_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
+    """The same for a tensor with gaps."""
+    from opscope.stats.cuda import kernels
+
+    constants = _constants(form, aligned, precise)
+    return compiled(kernels.parts_of_runs, 10, constants, forms.THREADS // 32)
+
+
+def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
+    """What kernels of partial rows are compiled for, in the order of their arguments."""
+    import triton.language as tl
+
+    return {
         "load": getattr(tl, form.load),
         "form": form.code,
         "group": form.group,
@@ -77,8 +89,6 @@ def parts_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kerne
         "threads": forms.THREADS,
         "unroll": forms.UNROLL,
     }
-    constants = {name: values[name] for name in _CONSTANTS}
-    return compiled(kernels.parts, 6, constants, forms.THREADS // 32, **forms.registers(form))
 
 
 @functools.cache

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from opscope.stats.cuda.forms import OUT_BYTES
 from opscope.stats.cuda.ring import HostMemory
 from opscope.stats.cuda.streams import Event
-from opscope.stats.record import FLOAT, NUMBERS, ROW_BYTES, VALID
+from opscope.stats.record import FLOAT, KIND, NUMBERS, ROW_BYTES, VALID
 
-_KIND_BYTE = 2
 _COUNT = (ROW_BYTES - NUMBERS) // 8
 _EMPTY = np.array([0, *[np.nan] * 6, *[0] * 6], dtype=np.float64).view(np.int64)
 """The numbers of a row without elements; 0 and 0.0 have the same bits."""
@@ -88,5 +87,5 @@ def _write(addresses: NDArray[Any], rows: NDArray[Any], kinds: NDArray[Any]) -> 
     else:
         records = memory.view(np.int64).reshape(-1, ROW_BYTES // 8)
         records[offsets // ROW_BYTES, NUMBERS // 8 :] = rows
-    memory[offsets + _KIND_BYTE] = kinds
+    memory[offsets + KIND] = kinds
     memory[offsets] = VALID
