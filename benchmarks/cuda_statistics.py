@@ -5,7 +5,8 @@
 GB/s count the bytes of the tensor, in rows of launches timed with events, each on the next of
 several tensors that together exceed the L2 cache. `copy` counts bytes read and written.
 Microseconds are of the host, with the device idle or far behind. `--tune` tries other shapes of the
-kernel.
+kernel; there each tensor is read right after it was written, as in training, and the microseconds
+are what reading adds to writing.
 """
 
 from __future__ import annotations
@@ -90,23 +91,24 @@ def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], N
         "limit": limit,
         "threads": threads,
         "unroll": unroll,
+        "ptx": True,
     }
     options = forms.registers(form)
     if "maxnreg" in changes:
         options = {"maxnreg": changes["maxnreg"]} if changes["maxnreg"] else {}
     k = launch.compiled(kernels.parts, 6, constants, threads // 32, **options)
-    parts = torch.empty((limit + 1) * forms.SLOTS, dtype=torch.int64, device="cuda")
+    parts = torch.empty(2 * limit * forms.SLOTS, dtype=torch.int64, device="cuda")
     head = torch.empty(8, dtype=torch.int64, device="cuda")
 
     def call(tensor: torch.Tensor) -> None:
         count = tensor.numel()
         full = count // group
         whole = (full + 7) // 8 if full <= 64 else full
-        grid = min(whole, limit) + (count > full * group)
+        grid = min(whole, limit + limit // 2 * (full > 2048)) + (count > full * group)
         k.launch(
             grid, 1, 1, torch._C._cuda_getCurrentRawStream(0), k.function, k.cooperative, k.pdl,
             None, None, k.packed, None, None, None,
-            0, tensor.data_ptr(), count, parts.data_ptr(), head.data_ptr(), 1, *[None] * 8,
+            0, tensor.data_ptr(), count, parts.data_ptr(), head.data_ptr(), 1, *[None] * 9,
         )  # fmt: skip
 
     return call
@@ -131,23 +133,33 @@ def tune() -> None:
         dict(zip(("threads", "unroll", "maxnreg", "programs"), shape, strict=True))
         for shape in itertools.chain(
             itertools.product((256,), (4,), (0, 80), (264, 396, 528)),
-            itertools.product((128,), (4, 8), (0,), (528, 1056)),
-            itertools.product((512,), (4,), (0,), (132, 264)),
+            itertools.product((256,), (2,), (0,), (528,)),
+            itertools.product((128,), (4,), (0,), (528, 1056)),
+            itertools.product((512,), (4,), (0,), (264,)),
         )
     ]
     for name in ("bfloat16", "float32"):
         form = forms.FORMS[name]
         sets = {
             size: tensors(getattr(torch, name), size)
-            for size in (2 << 20, 12 << 20, 64 << 20, 256 << 20)
+            for size in (2 << 20, 12 << 20, 24 << 20, 48 << 20, 256 << 20)
+        }
+        writing = {
+            size: device_us(lambda i, m=made: write(m, i), host=20) for size, made in sets.items()
         }
         for shape in shapes:
             call = parts_caller(form, **shape)
-            rates = {}
+            added = {}
             for size, made in sets.items():
-                us = device_us(lambda i, m=made, c=call: c(m[i % len(m)]))
-                rates[f"{size >> 20}MiB"] = round(made[0].nbytes / us / 1000)
-            note(f"tune {name}", **shape, **rates)
+                both = device_us(lambda i, m=made, c=call: c(write(m, i)), host=40)
+                added[f"{size >> 20}MiB"] = round(both - writing[size], 1)
+            note(f"tune {name}", **shape, **added)
+
+
+def write(made: list[torch.Tensor], number: int) -> torch.Tensor:
+    """Fill one of the tensors with the elements of the next."""
+    place = number % (len(made) - 1)
+    return made[place].copy_(made[place + 1])
 
 
 def kernel_rates() -> None:
@@ -164,6 +176,7 @@ def kernel_rates() -> None:
                 label = f"{size >> 20}MiB" + ("" if precise else "_low")
                 rates[label] = f"{round(made[0].nbytes / us / 1000)} ({us:.1f}us)"
         note(f"kernel {name}", **rates)
+    gapped()
     holed = tensors(torch.bfloat16, 64 << 20)
     call = parts_caller(forms.FORMS["bfloat16"])
     for tensor in holed:
@@ -174,6 +187,18 @@ def kernel_rates() -> None:
         tensor[::1000] = float("nan")
     us = device_us(lambda i: call(holed[i % len(holed)]))
     note("kernel bfloat16, NaN everywhere", gbps=round(holed[0].nbytes / us / 1000))
+
+
+def gapped() -> None:
+    """A third of the columns, as a query among keys and values is."""
+    for dtype in (torch.bfloat16, torch.float32):
+        wide = torch.randn(8192, 3 * 768, device="cuda").to(dtype)
+        engine = CudaRows()
+        for name, part in (("gaps", wide[:, :768]), ("odd gaps", wide[:, 1:769])):
+            us = device_us(lambda _, p=part, e=engine: e.submit(p, address(0)))
+            ticket = engine.flush()
+            ticket.wait()
+            note(f"{name} {dtype} {part.nbytes >> 20} MiB", us=round(us, 1))
 
 
 def host_us(run: Callable[[], None], count: int, behind: bool) -> float:
@@ -285,18 +310,21 @@ def others() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tune", action="store_true", help="try other shapes of the kernel")
+    parser.add_argument(
+        "--tune", action="store_true", help="try other shapes of the kernel, and nothing else"
+    )
     parser.add_argument("--json", help="also write the numbers to this file")
     options = parser.parse_args()
     name = torch.cuda.get_device_name()
     note("machine", gpu=name, torch=torch.__version__, triton=kernels.triton.__version__)
-    ceilings()
-    host_costs()
-    batches()
-    kernel_rates()
-    others()
     if options.tune:
         tune()
+    else:
+        ceilings()
+        host_costs()
+        batches()
+        kernel_rates()
+        others()
     if options.json:
         with open(options.json, "w") as file:
             json.dump(RESULTS, file, indent=1)

@@ -49,6 +49,8 @@ class Session:
         """What checks watchpoints, if any are set."""
         self._hit_state: HitState | None = None
         self._pid = os.getpid()
+        self._environment: dict[str, str | None] = {}
+        """What stood in the environment where settings are handed over."""
 
     @property
     def stopped_by_hit(self) -> bool:
@@ -141,6 +143,7 @@ class Session:
         atexit.unregister(self.stop)
         if capture is not None:
             capture.stop()
+        self._retract()
         self._say_next(capture, sinks)
 
     def step_aside(self) -> None:
@@ -270,8 +273,17 @@ class Session:
     def _hand_over(self) -> None:
         """Let child processes that become ranks join this very run."""
         settings = replace(self.settings, run_dir=self.run_directory, keep_runs=0, notices=())
-        os.environ[HANDOVER_VARIABLE] = hand_over(settings)
-        os.environ[RUN_ID_VARIABLE] = self.run_id
+        values = {HANDOVER_VARIABLE: hand_over(settings), RUN_ID_VARIABLE: self.run_id}
+        self._environment = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+
+    def _retract(self) -> None:
+        """Processes that start from here on do not belong to this run."""
+        for name, value in self._environment.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
     def _say_next(self, capture: TorchCapture | None, sinks: Sequence[Sink]) -> None:
         if capture is None or not (capture.opened or capture.has_children):

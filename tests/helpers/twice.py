@@ -195,6 +195,33 @@ def watch(program: Callable[[], Any], native: bool, wanted: Want = STATS) -> Fac
     return listener.facts
 
 
+def watch_going_over(
+    program: Callable[[], Any], steps: int, by_key: bool, wanted: Want = STATS
+) -> tuple[Facts, Facts]:
+    """Without the hook at first, and with it after so many steps; then without it throughout."""
+    module, asked = hook.load(), iter(range(10**6))
+
+    def built_meanwhile() -> Any:
+        return module if next(asked) == steps else None  # the first time is before the first step
+
+    found = []
+    for late in (True, False):
+        listener = _Listener(wanted)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hook.Hook, "key_allowed", by_key)
+            patch.setattr(hook, "load", lambda: None)
+            patch.setattr(hook, "built_meanwhile", built_meanwhile if late else lambda: None)
+            capture = TorchCapture(Pipeline([listener], Engine()), lambda: 0)
+            listener.capture = capture
+            capture.start()
+            try:
+                listener.facts.result = program()
+            finally:
+                capture.stop()
+        found.append(listener.facts)
+    return found[0], found[1]
+
+
 def watch_twice(program: Callable[[], Any], wanted: Want = STATS) -> tuple[Facts, Facts]:
     """With the hook, then without; called from one line, so that stacks can be equal.
 

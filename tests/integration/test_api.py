@@ -92,6 +92,21 @@ def test_as_a_context_manager_also_when_the_block_raises(folder: Path) -> None:
     assert not (folder / "opscope-runs").exists()
 
 
+def test_what_starts_after_the_end_does_not_belong_to_the_run(folder: Path) -> None:
+    done = script(
+        folder,
+        "import opscope, os, training",
+        "ours = lambda: sorted(name for name in os.environ if name.startswith('OPSCOPE_'))",
+        "before = ours()",
+        "opscope.start(run_dir='run')",
+        "training.train(1)",
+        "print(sorted({*ours()} - {*before}))",
+        "opscope.stop()",
+        "print(ours() == before)",
+    )
+    assert done.stdout == "['OPSCOPE_RUN_ID', 'OPSCOPE_SETTINGS']\nTrue\n", done.stderr
+
+
 def test_starting_twice_is_an_error_and_the_first_goes_on(folder: Path) -> None:
     done = script(
         folder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,11 +115,34 @@ def _train_with_writes() -> None:
         optimizer.param_groups[0]["params"][0].data.clamp_(-1, 1)
 
 
+def _train_with_copies() -> None:
+    """Rows that are taken over from a copy's original, gaps, and many large outputs at once."""
+    torch.manual_seed(1)
+    layers = nn.ModuleList(nn.Linear(512, 768) for _ in range(10)).cuda()  # 1.5 MiB each
+    optimizer = torch.optim.AdamW(layers.parameters(), lr=0.01, fused=True)
+    for step in range(3):
+        half = torch.linspace(-1, 1 + step, 64 * 512, device="cuda").view(64, 512).bfloat16()
+        half.mul_(2)
+        wide = half.float()
+        copy = wide.clone()
+        copy[:, ::2].add_(1)
+        x = copy.clone().double().float() + wide.half()
+        wide[3:9, 1:200].fill_(-7)
+        parts = torch.cat([layer(x) for layer in layers]).view(-1, 3, 4, 64)
+        query, key, value = parts.unbind(1)
+        mixed = query * key[:, :1] + value.transpose(1, 2).contiguous().transpose(1, 2)
+        loss = mixed.square().mean() + wide.clone().mean() + wide[:, 7].expand(5, -1).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["one stream", "another stream"])
-def test_rows_are_those_of_the_values(streams: bool) -> None:
+@pytest.mark.parametrize("training", [_train_with_writes, _train_with_copies])
+def test_rows_are_those_of_the_values(training: Callable[[], None], streams: bool) -> None:
     def run() -> None:
         with torch.cuda.stream(torch.cuda.Stream()) if streams else contextlib.nullcontext():
-            _train_with_writes()
+            training()
         torch.cuda.synchronize()
 
     for _ in range(3):  # Python moves the place of a call once it knows the function well

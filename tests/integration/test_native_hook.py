@@ -10,7 +10,10 @@ import contextlib
 import copy
 import dataclasses
 import gc
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -34,6 +37,7 @@ from helpers.twice import STATS, VALUES, Facts, capturing, watch, watch_twice
 from opscope.events import BaseSink, Want
 from opscope.messages import forget_said
 from opscope.read.run import open_run
+from opscope.stats.memory import PlainMemory
 
 pytestmark = pytest.mark.skipif(
     not twice.hook_is_there(), reason="the native hook is not built: python -m opscope.native"
@@ -907,6 +911,78 @@ def test_the_hook_tells_what_python_tells(run, capsys) -> None:
     assert len(one.rows) >= 50
     assert one.native_share() >= NATIVE_SHARE.get(run.__name__, MOST)
     assert other.counts[-1] == (0, 0)
+    assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by_key", [False, True], ids=["as a mode", "by key"])
+@pytest.mark.parametrize("run", programs()[:12])
+def test_a_run_goes_over_to_the_hook_between_two_steps(run, by_key, capsys) -> None:
+    """The background has built it: from then on native code tells what Python would have told."""
+    warm_up(run)
+    late, python = twice.watch_going_over(run, 2, by_key)
+    same_results(late, python)
+    counts = [native for native, _ in late.counts]
+    assert counts[:2] == [0, 0]
+    assert counts[-1] > 0
+    assert python.counts[-1] == (0, 0)
+    if not by_key:  # by its key the hook sees autograd add in place, which a mode prevents
+        twice.assert_same_facts(late, python)
+    assert "internal error" not in capsys.readouterr().err
+
+
+UNTIL_THE_HOOK_IS_THERE = """
+import sys, time, torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters())
+until, said = time.monotonic() + 240, open("said")
+while time.monotonic() < until and "the native hook is there" not in said.read():
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.01)
+for _ in range(3):
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.long  # it builds the hook
+def test_the_first_run_goes_over_to_the_hook_when_it_is_built(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNTIL_THE_HOOK_IS_THERE)
+    with open(tmp_path / "said", "w") as said:
+        done = subprocess.run(
+            [sys.executable, "-m", "opscope", "run", "--run-dir", "run", "train.py"],
+            cwd=tmp_path,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            stderr=said,
+            timeout=400,
+            check=False,
+        )
+    text = (tmp_path / "said").read_text()
+    assert done.returncode == 0, text
+    assert "building the native hook in the background" in text
+    assert "the native hook is there: watching is faster from step" in text
+    assert "internal error" not in text
+    steps = [step.step for step in open_run(tmp_path / "run").rank(0).steps if step.complete]
+    assert steps == [*range(len(steps))]
+    taken_over = int(text.partition("faster from step ")[2].split()[0])
+    assert 0 < taken_over < len(steps)
+
+
+def test_a_capture_that_begins_within_another_takes_the_hook_over(capsys) -> None:
+    """What the first does meanwhile, such as using other memory, is not the second's business."""
+    run = PROGRAMS["aliases"]
+    alone = watch(run, native=True)
+    first, second = twice._Listener(STATS), twice._Listener(STATS)
+    with capturing(first, native=True) as outer:
+        with capturing(second, native=True):
+            outer._pipeline.meter.use(PlainMemory())
+            run()
+        run()
+    assert len(second.facts.rows) >= 0.9 * len(alone.rows)
+    assert all(row.count for row in second.facts.rows.values())
+    assert second.facts.counts[-1][0] > 0
     assert "internal error" not in capsys.readouterr().err
 
 

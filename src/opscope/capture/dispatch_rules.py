@@ -31,7 +31,9 @@ class Shortcut:
         self._original: CodeType | None = None
 
     def install(self) -> None:
-        """Answer at once for our mode."""
+        """Answer at once for our mode, unless another capture does so already."""
+        if hasattr(registry, _MODE):
+            return
         find: Any = getattr(registry, "find_torch_dispatch_rule", None)
         known = isinstance(find, FunctionType) and find.__code__.co_argcount == 2
         if self._original is None and known and hasattr(registry, "singleton"):

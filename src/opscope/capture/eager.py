@@ -12,7 +12,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from opscope.capture.failures import report_failure
 from opscope.capture.known import KnownTensors
-from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
+from opscope.capture.operators import (
+    NEW,
+    NOTHING,
+    SEVERAL,
+    VIEW,
+    WRITE,
+    Operator,
+    flatten,
+    keeps_values,
+)
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute, user_files
@@ -297,7 +306,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             else:
                 flags = 0
             if operator.writes:
-                self.pipeline.meter.before_write(operator.written(args, kwargs))
+                written = operator.written(args, kwargs)
+                if operator.spared >= 0:
+                    written = _without(written, operator.unchanged(args, kwargs))
+                self.pipeline.meter.before_write(written)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)
@@ -330,7 +342,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self.end_call(plan, call, operator, produced, tensors, sources)
             elif flags & _OUTPUT_STATS:
                 produced = operator.produced(result, args, kwargs)
-                self._measure_outputs(operator, node, index, produced, tensors, sources)
+                same = operator.unchanged(args, kwargs) if operator.spared >= 0 else ()
+                self._measure_outputs(operator, node, index, produced, tensors, sources, same)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
         return result
@@ -605,9 +618,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         produced: list[Tensor | None],
         tensors: list[Tensor],
         sources: list[Source],
+        unchanged: Sequence[Tensor],
     ) -> None:
         """Rows of outputs, where no sink wants the tensors themselves."""
         meter = self.pipeline.meter
+        known = dict(zip(map(id, tensors), sources, strict=True)) if unchanged else {}
+        same = {id(tensor): (tensor, known[id(tensor)]) for tensor in unchanged}
         with self._measuring():
             meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
@@ -616,7 +632,8 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 meter.engine.gather(True)
             for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
                 if tensor is not None and not output.uninitialised:
-                    measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
+                    of = same.get(id(tensor), viewed)
+                    measure(step, node_id, index, OUTPUT, slot, tensor, output, of)
             if many:
                 meter.engine.gather(False)
             if meter.found_bad and self.alarm is not None:
@@ -681,6 +698,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                     self.pipeline.outputs(plan, call, [value])
 
     # ------------------------------------------------------------------ for the native hook
+
+    def know_by(self, key: Callable[[Any], int], known: KnownTensors) -> None:
+        """Know tensors by another key from the step to come on."""
+        self.key = key
+        self.known = known
+        known.restart(self.names.by_id)
 
     def attach(self, hook: Hook) -> None:
         """Let native code handle call sites that are known; see native/hook/hook.cpp."""
@@ -749,6 +772,11 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return self._last_orders
 
 
+def _without(tensors: list[Tensor], others: list[Tensor]) -> list[Tensor]:
+    left_out = {id(tensor) for tensor in others}
+    return [tensor for tensor in tensors if id(tensor) not in left_out]
+
+
 def _viewed(
     operator: Operator,
     produced: list[Tensor | None],
@@ -759,8 +787,10 @@ def _viewed(
     if not (operator.same_elements and produced and tensors):
         return None
     view, base = produced[0], tensors[0]
-    if view is None or view.numel() != base.numel() or view.dtype != base.dtype:
+    if view is None or view.numel() != base.numel() or not keeps_values(base.dtype, view.dtype):
         return None
+    if not operator.view and not base.is_cuda:
+        return None  # NumPy may have written to it meanwhile, and the copy shows it
     return base, sources[0]
 
 

@@ -1,7 +1,7 @@
 """The native hook: capture of known call sites without a Python frame; see native/hook/hook.cpp.
 
 Without it everything works the same, in Python. It is built once per torch and Python, in the
-background, when a run first finds it missing.
+background, when a run first finds it missing; that run goes over to it between two steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -22,7 +22,7 @@ from opscope.capture.thread_state import RESERVED, Site, ThreadState
 from opscope.events import Node, Output
 from opscope.messages import say_once
 from opscope.native import build
-from opscope.native.hook_library import find_hook
+from opscope.native.hook_library import background_has_ended, find_hook
 from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
 from opscope.stats.cuda.fallback import FallbackRows
@@ -58,11 +58,20 @@ def load() -> ModuleType | None:
     return module
 
 
+def built_meanwhile() -> ModuleType | None:
+    """The native module, if the background has built it since this was last asked."""
+    if not background_has_ended():
+        return None
+    load.cache_clear()
+    return load()
+
+
 class Hook:
-    """The hook at work for one mode. One at a time is active in a process."""
+    """The hook at work for one mode. One at a time is active in a process: the latest."""
 
     key_allowed = True
     """Whether operators may reach it by a dispatch key; otherwise only by the mode."""
+    _active: ClassVar[Hook | None] = None
 
     def __init__(
         self,
@@ -75,6 +84,9 @@ class Hook:
         self._mode = mode
         self._memory: RowMemory
         self._state = (False, False, -1)
+        if Hook._active is not None:
+            Hook._active._leave()
+        Hook._active = self
         meter = mode.pipeline.meter
         module.configure(
             {
@@ -113,7 +125,7 @@ class Hook:
         self.by_key = self.key_allowed and _key_is_free() and bool(module.claim_key())
         """Whether threads are watched by a dispatch key instead of a mode."""
         meter.hook = self
-        meter.engine.on_device = self._add_device
+        meter.engine.tell_devices(self._add_device)
         module.install()
 
     def _add_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
@@ -124,11 +136,18 @@ class Hook:
         self._module.add_lane(index, native, read)
 
     def remove(self) -> None:
-        """Give dispatch back to torch."""
-        self._module.remove()
+        """Give dispatch back to torch, unless another capture has it."""
+        if Hook._active is self:
+            Hook._active = None
+            self._module.remove()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Native code does not work for this mode any more."""
         meter = self._mode.pipeline.meter
         meter.hook = None
-        meter.engine.on_device = None
+        meter.engine.tell_devices(None)
+        self._mode.hook = None
 
     def watch_thread(self, on: bool) -> None:
         """Begin or end watching this thread by the dispatch key."""

@@ -12,6 +12,13 @@ _UNDECLARED_MUTATIONS = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
+_SCALED_GRADIENTS = {
+    # Their schemas say that gradients are written, which they are only if `grad_scale` is given.
+    "aten::_fused_adam_": "grads",
+    "aten::_fused_adamw_": "grads",
+    "aten::_fused_sgd_": "grads",
+    "aten::_fused_adagrad_": "grads",
+}
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::lift"}
 _IGNORED_NAMESPACES = {"profiler", "prim"}
 _COLLECTIVE_NAMESPACES = {"c10d", "_c10d_functional"}
@@ -41,8 +48,21 @@ _SAME_ELEMENTS = {
     "aten::expand",
     "aten::slice",
     "aten::select",
+    "aten::clone",
+    "aten::_to_copy",
 }
-"""Views that have the elements of what they view, if they have as many of the same type."""
+"""Views and copies that have the elements of their first input, if they have as many of them, of
+the same type or of one that has all its numbers."""
+_WIDER = {
+    torch.float16: (torch.float32, torch.float64),
+    torch.bfloat16: (torch.float32, torch.float64),
+    torch.float32: (torch.float64,),
+}
+
+
+def keeps_values(before: torch.dtype, after: torch.dtype) -> bool:
+    """Whether a conversion changes no number."""
+    return before is after or after in _WIDER.get(before, ())
 
 
 NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
@@ -67,6 +87,7 @@ class Operator:
         "nested",
         "op_type",
         "same_elements",
+        "spared",
         "uninitialised",
         "view",
         "waits",
@@ -101,6 +122,9 @@ class Operator:
             or (namespace == "c10d" and a.name.startswith("output"))
             or a.name in _UNDECLARED_MUTATIONS.get(full, ())
         )
+        gradients = _SCALED_GRADIENTS.get(full)
+        self.spared = next((i for i, a in enumerate(arguments) if a.name == gradients), -1)
+        """The argument that is written to only if `grad_scale` is given; below 0: none."""
         returns: Any = () if schema is None else schema.returns
         self.view = full in _UNDECLARED_VIEWS or any(
             r.alias_info is not None and not r.alias_info.is_write for r in returns
@@ -135,6 +159,12 @@ class Operator:
         for index, name in self.mutated:
             flatten(args[index] if index < len(args) else (kwargs or {}).get(name), found)
         return found
+
+    def unchanged(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
+        """Tensors of a GPU that this call says it writes to, and does not."""
+        if not 0 <= self.spared < len(args) or (kwargs or {}).get("grad_scale") is not None:
+            return []
+        return [tensor for tensor in args[self.spared] if tensor.is_cuda]
 
     def produced(
         self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None

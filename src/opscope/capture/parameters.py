@@ -27,6 +27,16 @@ class Names:
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._unnamed = 0
 
+    def rekey(self, key: Callable[[Any], int]) -> None:
+        """Know tensors by another key from here on."""
+        alive = [(ref(), self.by_id[old]) for old, ref in self._refs.items()]
+        self._key = key
+        self.by_id.clear()
+        self._refs.clear()
+        for tensor, entry in alive:
+            if tensor is not None:
+                self._enter(tensor, entry)
+
     def add_root(self, module: nn.Module) -> None:
         """Name what an outermost module owns; the first module to own a tensor names it."""
         if any(ref() is module for ref in self._roots):
@@ -121,14 +131,17 @@ class Names:
         self._remember(tensor, kind, unique)
 
     def _remember(self, tensor: torch.Tensor, kind: str, name: str, subject: str = "") -> Outside:
-        key = self._key(tensor)
         if kind == "parameter":
             subject = name
         entry = Outside(kind, name, subject)
         self._taken.add((kind, name))
+        self._enter(tensor, entry)
+        return entry
+
+    def _enter(self, tensor: torch.Tensor, entry: Outside) -> None:
+        key = self._key(tensor)
         self.by_id[key] = entry
         self._refs[key] = weakref.ref(tensor, lambda ref: self._forget(key, ref))
-        return entry
 
     def _forget(self, key: int, ref: weakref.ref[Any]) -> None:
         if self._refs.get(key) is ref:

@@ -36,7 +36,7 @@ from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
 from opscope.capture.threads import Threads, push, remove
 from opscope.events import Loss, Node, Output, Outside, ParameterFact, Snapshot, StepRecord
-from opscope.messages import say_once
+from opscope.messages import say, say_once
 from opscope.pipeline import Pipeline
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
@@ -127,6 +127,26 @@ class TorchCapture:
             self._mode.attach(made)
             self._threads.on_many = self._pipeline.on_revision = self._tell_hook
 
+    def _adopt_hook(self, step: int) -> None:
+        """Go over to native code from this step on, if it has been built meanwhile."""
+        if self._native is not None or self._threads.many:
+            return
+        if not self._pipeline.meter.engine.row_function:
+            return
+        self._native = hook.built_meanwhile()
+        if self._native is None:
+            return
+        state = self._threads.local.state
+        pushed = state.pushed
+        if pushed:
+            self._take_off(state)
+        self._names.rekey(self._native.key)
+        self._mode.know_by(self._native.key, self._native.Known())
+        self._attach_hook()
+        if pushed:
+            self._put_on(state)
+        say(f"the native hook is there: watching is faster from step {step} on")
+
     def _tell_hook(self) -> None:
         if self._mode.hook is not None:
             many, revision = self._threads.many, self._pipeline.revision
@@ -191,13 +211,15 @@ class TorchCapture:
         self._open()
 
     def _open(self) -> None:
-        self._pipeline.open(self._rank())
+        with _plain_torch():  # rows of the setup are delivered now
+            self._pipeline.open(self._rank())
 
     # ------------------------------------------------------------------ steps
 
     def _begin_step(self, step: int) -> None:
         if not self._needs_mode and _has_compiled():
             self._avoid_key()
+        self._adopt_hook(step)
         self._mode.begin_step(step)
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)

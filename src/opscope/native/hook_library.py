@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -42,19 +43,36 @@ def build_hook(torch: Any, only_find: bool = False) -> Built:
 
 
 def find_hook(torch: Any) -> Path | None:
-    """The hook, if it was built before; otherwise the background builds it for the next run."""
+    """The hook, if it was built before; otherwise the background begins to build it."""
     path, reason = build_hook(torch, only_find=True)
     if path is None and not reason:
         _build_in_background()
     return path
 
 
+def background_has_ended() -> bool:
+    """Whether a build in the background has ended since it was last asked; of this process only."""
+    global _background
+    if _background is None or _background[0] != os.getpid() or _background[1].poll() is None:
+        return False
+    _background = None
+    return True
+
+
+_background: tuple[int, subprocess.Popen[bytes]] | None = None
+"""The process that began to build, and the one that builds."""
+
+
 def _build_in_background() -> None:
-    say_once("building the native hook in the background, once; the next run will be faster")
-    subprocess.Popen(
+    global _background
+    if _background is not None:
+        return
+    say_once("building the native hook in the background, once; watching is slower until then")
+    building = subprocess.Popen(
         [sys.executable, "-m", "opscope.native"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    _background = os.getpid(), building

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from opscope.stats.cuda.fallback import FallbackRows
 
 
+OnDevice = Callable[[int, "DeviceRows | FallbackRows"], None]
+"""Told of the index of a device and of what computes its rows."""
+
+
 class Ticket(Protocol):
     """Rows that a device is still computing."""
 
@@ -40,8 +44,7 @@ class Engine:
         self._on_device = on_device
         self._precision = precision
         self._cuda: CudaRows | None = None
-        self.on_device: Callable[[int, DeviceRows | FallbackRows], None] | None = None
-        """Told of a device when its first row is asked for."""
+        self._on_new_device: OnDevice | None = None
         self.threads = 1
         """How many threads the row of one large CPU tensor may use."""
 
@@ -87,9 +90,16 @@ class Engine:
         """Whether rows of a device have been asked for: they come late."""
         return self._cuda is not None
 
+    def tell_devices(self, listener: OnDevice | None) -> None:
+        """Have somebody told of every device that rows are asked of, also of those so far."""
+        self._on_new_device = listener
+        if listener is not None and self._cuda is not None:
+            for index, device in self._cuda.devices.items():
+                listener(index, device)
+
     def _new_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
-        if self.on_device is not None:
-            self.on_device(index, device)
+        if self._on_new_device is not None:
+            self._on_new_device(index, device)
 
     def before_write(self, tensor: Any) -> None:
         """Something is about to write to this tensor in place."""

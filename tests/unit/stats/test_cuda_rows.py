@@ -360,7 +360,7 @@ def _fallback_row(tensor: Tensor, times: int) -> Row:
 
 
 def test_layouts_are_told_apart() -> None:
-    from opscope.stats.cuda.layout import readable
+    from opscope.stats.cuda.layout import is_dense, readable
 
     base = torch.arange(24.0).to(DEVICE).reshape(2, 3, 4)
     dense, times, runs = readable(base.permute(2, 0, 1))
@@ -370,6 +370,8 @@ def test_layouts_are_told_apart() -> None:
     assert readable(base[:, :, :2])[2] == (2, 6, 1, 4, 0)
     assert readable(base[:, :2, :2])[2] == (2, 2, 1, 4, 12)
     assert readable(base[0, :, 1])[2] == (3, 1, 4, 0, 0)
+    assert is_dense(base) and is_dense(base.permute(2, 0, 1))
+    assert not is_dense(base[:, :, :2]) and not is_dense(base[:, :1].expand(2, 5, 4))
     windows = torch.arange(10.0).to(DEVICE).unfold(0, 4, 1)  # they overlap
     assert sorted(readable(windows)[2][:2]) == [4, 7]
     deep = torch.zeros(4, 4, 4, 4).to(DEVICE)[:3, :3, :3, :3]
@@ -402,7 +404,7 @@ def test_tensors_with_gaps(
     tensor = tensor[tuple(slice(size) for size in shape)].permute(*order)
     found = row(tensor)
     values = tensor.to(torch.complex128).abs() if tensor.is_complex() else tensor
-    bound = 1e-11 if dtype in ("float64", "complex64", "int32") else EXACT
+    bound = EXACT if dtype in ("float64", "complex64", "int32") else HIGH
     assert_row(found, values.to(torch.float64).flatten().tolist(), bound)
 
 
@@ -417,5 +419,6 @@ def test_many_tensors_are_read_together() -> None:
     original, device.launch = device.launch, lambda batch: launches.append(batch) or original(batch)
     engine.gather(True)
     found = records(engine, tensors, between=lambda: engine.gather(False))
-    assert [row_from(record) for record in found] == alone
+    for record, expected in zip(found, alone, strict=True):  # cut otherwise, so not bit for bit
+        assert row_from(record) == pytest.approx(expected, rel=1e-6)
     assert len(launches) == 3  # three large ones at once, then a tiny and a small one

@@ -11,10 +11,12 @@ namespace {
 
 // The cursor of a DeviceRows.
 enum { kHead, kHeadEnd, kPart, kPartEnd, kSlot, kStream };
-constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264;
+constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264, kVeryLarge = 2048;
+constexpr int64_t kCoarse = 64, kGathered = 1024, kWidest = 32;
+constexpr int64_t kGroupBytes = 256 * 4 * 16, kGatheredBytes = kGathered * kGroupBytes;
 // Larger tensors are best read at once, while they are in the device's cache.
 constexpr int64_t kSmallBytes = int64_t{1} << 20, kHeldBytes = int64_t{64} << 20;
-constexpr int64_t kTinyBytes = int64_t{4} * 256 * 4 * 16;
+constexpr int64_t kTinyBytes = 4 * kGroupBytes;
 constexpr int64_t kMost = 256, kEntry = 5 * 8;
 constexpr int64_t kMostInRuns = int64_t{1} << 31, kVectorBytes = 16;
 enum { kTiny, kSmall, kLarge };
@@ -41,10 +43,11 @@ const Driver& driver() {
 }
 
 // stats/cuda/forms.py: programs
-int64_t programs_for(int64_t count, int64_t group) {
+int64_t programs_for(int64_t count, int64_t group, int64_t coarse) {
   const int64_t full = count / group;
-  const int64_t whole = full <= 64 ? (full + 7) / 8 : full;
-  return std::min(whole, std::max(kPrograms, (full + 999) / 1000)) + (count > full * group);
+  const int64_t whole = full <= coarse ? (full + 7) / 8 : full;
+  const int64_t most = full > kVeryLarge ? kPrograms + kPrograms / 2 : kPrograms;
+  return std::min(whole, std::max(most, (full + 999) / 1000)) + (count > full * group);
 }
 
 }  // namespace
@@ -195,7 +198,10 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
   if (cursor_[kHead] == cursor_[kHeadEnd]) {
     checked(PyObject_CallMethod(device_.get(), "new_page", nullptr));
   }
-  const int64_t programs = programs_for(count, form.group);
+  const int64_t bytes = count * form.size;
+  const bool gathered =
+      together && layout.dense && bytes > kSmallBytes && bytes <= kGatheredBytes;
+  const int64_t programs = programs_for(count, form.group, gathered ? kGathered : kCoarse);
   if (cursor_[kPart] + programs * kPartBytes > cursor_[kPartEnd]) {
     checked(PyObject_CallMethod(device_.get(), "new_parts", "L",
                                 static_cast<long long>(programs * kPartBytes)));
@@ -205,7 +211,6 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
   cursor_[kPart] = part + programs * kPartBytes;
   *reinterpret_cast<int64_t*>(cursor_[kSlot]) = reinterpret_cast<int64_t>(record);
   cursor_[kSlot] += 8;
-  const int64_t bytes = count * form.size;
   if (!layout.dense) {
     const auto& [inner, rows, inner_step, row_step, outer_step] = layout.runs;
     int64_t values[] = {pointer, count,      part,     head,      layout.times,
@@ -213,7 +218,7 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
     launch(found, programs, 1, values);
     return true;
   }
-  if (bytes > kSmallBytes && !together) {
+  if (bytes > kSmallBytes && !gathered) {
     int64_t values[] = {0, pointer, count, part, head, layout.times};
     launch(found, programs, 1, values);
     return true;
@@ -255,8 +260,10 @@ void CudaLane::launch(size_t number) {
   for (size_t i = 0; i < batch.held.size(); ++i) {
     if (batch.held[i].nbytes() == 0) entries[5 * i + 1] = 0;  // freed in spite of us, as FSDP does
   }
-  int64_t values[] = {batch.table, 0, 0, 0, 0, 0};
-  const int64_t programs = std::max(int64_t{1}, programs_for(batch.elements, form->group));
+  const int64_t coarse = number % kClasses == kLarge ? kGathered : kCoarse;
+  int64_t values[] = {batch.table, coarse, 0, 0, 0, 0};
+  const int64_t programs =
+      std::clamp(programs_for(batch.elements, form->group, coarse), int64_t{1}, kWidest);
   const int64_t count = batch.count;
   held_bytes_ -= batch.bytes;
   for (const c10::Storage& storage : batch.held) waiting_.erase(storage.unsafeGetStorageImpl());
@@ -274,6 +281,14 @@ void CudaLane::end_step() {
 void CudaLane::launch_all() {
   if (waiting_.empty()) return;
   for (size_t number = 0; number < batches_.size(); ++number) launch(number);
+}
+
+bool CudaLane::python_waits(const at::Tensor& tensor) const {
+  if (PyDict_GET_SIZE(held_.get()) == 0 || !tensor.has_storage()) return false;
+  Ref key = checked(PyLong_FromVoidPtr(tensor.storage().unsafeGetStorageImpl()));
+  const int found = PyDict_Contains(held_.get(), key.get());
+  if (found < 0) throw PythonError();
+  return found == 1;
 }
 
 void CudaLane::launch_together() {

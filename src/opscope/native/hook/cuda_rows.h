@@ -35,8 +35,8 @@ class CudaLane {
   void launch_all();
   // Read everything that waits; the tables are given back.
   void end_step();
-  // Whether Python's own batches hold something that a write could change.
-  bool python_waits() const { return PyDict_GET_SIZE(held_.get()) != 0; }
+  // Whether Python's own batches wait to read memory that is about to be written to.
+  bool python_waits(const at::Tensor& tensor) const;
 
  private:
   struct Kernel {

@@ -26,8 +26,8 @@
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <unordered_map>
 
+#include "flat_map.h"
 #include "known.h"
 #include "python_objects.h"
 #include "rows.h"
@@ -60,6 +60,8 @@ struct Operator {
   bool ignored, nested, writes, view, same_elements, only_python;
   std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   std::vector<uint8_t> mutated;
+  // An argument that is written to only if another is given; below 0: none.
+  int spared = -1, grad_scale = -1;
 };
 
 struct SiteKey {
@@ -96,7 +98,7 @@ struct SiteHash {
 };
 
 struct FoundSite {
-  PyObject* site;  // kept alive by `sites`
+  PyObject* site = nullptr;  // kept alive by `sites`
   Ref subject;     // its address is part of the key
 };
 
@@ -120,9 +122,10 @@ struct Hook {
   uint64_t generation = 0;  // of captures: what threads remember of another is void
   bool recording = false, many = false;
   long revision = -1, step = -1;
-  std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<Operator>> operators;
-  std::unordered_map<SiteKey, FoundSite, SiteHash> found_sites;
-  std::unordered_map<PyObject*, bool> user_codes;
+  FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHash> operators;
+  FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
+  FlatMap<PyObject*, bool, AddressHash> user_codes;
+  std::vector<Ref> codes;  // kept alive: their addresses are keys
   RowBook rows;
   int64_t native_calls = 0, python_calls = 0;
 };
@@ -235,15 +238,14 @@ bool lasts(PyObject* source) {
 // ------------------------------------------------------------------------------------------ sites
 
 bool is_user_code(PyObject* code) {
-  auto found = hook->user_codes.find(code);
-  if (found != hook->user_codes.end()) return found->second;
+  if (const bool* found = hook->user_codes.find(code)) return *found;
   Ref name = checked(PyObject_GetAttrString(code, "co_filename"));
   Ref answer = checked(PyObject_CallOneArg(hook->user_file.get(), name.get()));
   if (hook->user_codes.size() >= kCodesRemembered) {
-    for (const auto& [old, user] : hook->user_codes) Py_DECREF(old);
     hook->user_codes.clear();
+    hook->codes.clear();
   }
-  Py_INCREF(code);  // or another code could get its address
+  hook->codes.push_back(Ref::share(code));
   return hook->user_codes[code] = answer.get() == Py_True;
 }
 
@@ -295,6 +297,8 @@ struct Call {
   c10::SmallVector<const at::Tensor*, 8> tensors;
   c10::SmallVector<PyObject*, 8> sources;
   c10::SmallVector<const at::Tensor*, 4> written;
+  // Which of `tensors` are in `written` and still the same afterwards.
+  size_t unchanged = 0, unchanged_end = 0;
   std::vector<Job> jobs;
   c10::SmallVector<at::Tensor, 8> inputs;  // kept for the alarm
   c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
@@ -341,6 +345,11 @@ bool collect(Call& call, const Arguments& stack) {
     if (op.mutated[i]) {
       for (size_t at = first; at < call.tensors.size(); ++at) {
         call.written.push_back(call.tensors[at]);
+      }
+      if (static_cast<int>(i) == op.spared && arguments[op.grad_scale].isNone() &&
+          first < call.tensors.size() && call.tensors[first]->is_cuda()) {
+        call.unchanged = first;
+        call.unchanged_end = call.tensors.size();
       }
     }
   }
@@ -460,8 +469,8 @@ bool find_site(PyObject* state, const Call& call, Found& found) {
   key.subject = found.subject.get();
   const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time
   if (stable) {
-    if (auto at = hook->found_sites.find(key); at != hook->found_sites.end()) {
-      found.site = at->second.site;
+    if (const FoundSite* at = hook->found_sites.find(key)) {
+      found.site = at->site;
       return true;
     }
   }
@@ -470,7 +479,7 @@ bool find_site(PyObject* state, const Call& call, Found& found) {
   if (found.site == nullptr) return false;
   if (stable) {
     if (hook->found_sites.size() >= kSitesRemembered) hook->found_sites.clear();
-    hook->found_sites.emplace(key, FoundSite{found.site, Ref::share(found.subject.get())});
+    hook->found_sites[key] = FoundSite{found.site, Ref::share(found.subject.get())};
   }
   return true;
 }
@@ -543,20 +552,24 @@ void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
 
 // The rows of before are void; what waits to be read is read now.
 void announce_write(Call& call) {
-  bool python_waits = false;
+  c10::SmallVector<const at::Tensor*, 4> waiting;  // that Python waits to read
+  size_t same = call.unchanged;
   for (const at::Tensor* tensor : call.written) {
+    if (same < call.unchanged_end && tensor == call.tensors[same]) {
+      ++same;
+      continue;
+    }
     hook->rows.note_write(*tensor);
     if (!tensor->is_cuda()) continue;
-    if (CudaLane* lane = hook->rows.lane_of(*tensor)) {
-      lane->before_write(*tensor);
-      python_waits = python_waits || lane->python_waits();
-    } else {
-      python_waits = python_waits || hook->rows.python_lanes;
+    CudaLane* lane = hook->rows.lane_of(*tensor);
+    if (lane != nullptr) lane->before_write(*tensor);
+    if (lane != nullptr ? lane->python_waits(*tensor) : hook->rows.python_lanes) {
+      waiting.push_back(tensor);
     }
   }
-  if (python_waits) {
+  if (!waiting.empty()) {
     Quiet quiet;
-    Ref list = list_of(call.written);
+    Ref list = list_of(waiting);
     checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
   }
 }
@@ -574,6 +587,14 @@ void note_moment(const Call& call) {
 }
 
 using Produced = c10::SmallVector<const at::Tensor*, 8>;
+
+// As in capture/operators.py: whether a conversion changes no number.
+bool keeps_values(c10::ScalarType before, c10::ScalarType after) {
+  if (before == after) return true;
+  const bool half = before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16;
+  return (after == c10::ScalarType::Double && (half || before == c10::ScalarType::Float)) ||
+         (after == c10::ScalarType::Float && half);
+}
 
 // The row of what came from `source`, if it is of these very elements; null otherwise.
 const Seen* seen_of(PyObject* source, const at::Tensor& tensor) {
@@ -614,14 +635,18 @@ void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& 
   if (seen.size() < produced.size()) seen.resize(produced.size());
   const Place place{hook->step, call.node_id, call.index, kOutput};
   rows.together = produced.size() >= kMany;
+  size_t same = call.unchanged;
   for (size_t slot = 0; slot < produced.size(); ++slot) {
     const at::Tensor* tensor = produced[slot];
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
     const Seen* known = nullptr;
     if (call.op->same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
-        call.base.scalar_type() == tensor->scalar_type()) {
+        keeps_values(call.base.scalar_type(), tensor->scalar_type())) {
       known = seen_of(call.base_source.get(), call.base);
+    }
+    if (same < call.unchanged_end && tensor == call.tensors[same]) {
+      known = seen_of(call.sources[same++], *tensor);
     }
     const char* record =
         rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
@@ -713,7 +738,9 @@ bool begin(Call& call) {
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
   if (call.op->writes) announce_write(call);
-  if (call.op->view && !call.tensors.empty()) {
+  // NumPy may write to a tensor of the CPU without our notice, and a copy of it shows that.
+  const bool copies = call.op->same_elements && !call.tensors.empty() && call.tensors[0]->is_cuda();
+  if ((call.op->view && !call.tensors.empty()) || copies) {
     call.base = *call.tensors[0];
     call.base_source = Ref::share(call.sources[0]);
   }
@@ -865,9 +892,9 @@ void watch(const Road& road) {
   How how = How::kPython;
   {
     Gil gil;
-    const auto found = hook->operators.find(&handle.schema());
-    if (found != hook->operators.end() && !hook->many && !found->second->only_python) {
-      call.op = found->second.get();
+    const std::unique_ptr<Operator>* found = hook->operators.find(&handle.schema());
+    if (found != nullptr && !hook->many && !(*found)->only_python) {
+      call.op = found->get();
       if (call.op->ignored) {
         how = How::kPlain;
       } else if (collect(call, *stack)) {
@@ -1130,9 +1157,6 @@ void configure(PyObject* settings) {
     h.rows.dtype_names[at] = PyUnicode_AsUTF8(name);
   }
   if (PyErr_Occurred()) throw PythonError();
-  for (const auto& entry : hook == nullptr ? decltype(h.user_codes){} : hook->user_codes) {
-    Py_DECREF(entry.first);
-  }
   delete hook;
   hook = made.release();
 }
@@ -1161,6 +1185,12 @@ void register_operator(const char* name, const char* overload, PyObject* object)
     if (type.find("Tensor") == std::string::npos) continue;
     op->shapes[i] = type == "Tensor" || type == "Tensor?" ? 1 : 2;
   }
+  Ref spared = checked(PyObject_GetAttrString(object, "spared"));
+  op->spared = static_cast<int>(PyLong_AsLong(spared.get()));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() == "grad_scale") op->grad_scale = static_cast<int>(i);
+  }
+  if (op->grad_scale < 0) op->spared = -1;
   Ref mutated = checked(PyObject_GetAttrString(object, "mutated"));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mutated.get()); ++i) {
     const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));

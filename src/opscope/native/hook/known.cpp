@@ -106,8 +106,8 @@ void KnownMap::put_write(const void* tensor, PyObject* output) {
 
 // What is noted of the memory of a tensor, if that was noted of this tensor.
 Memory* KnownMap::memory_of(const Entry& entry) {
-  const auto found = memories_.find(stretch_of(entry.tensor));
-  return found != memories_.end() && found->second.tensor == entry.tensor ? &found->second : nullptr;
+  Memory* found = memories_.find(stretch_of(entry.tensor));
+  return found != nullptr && found->tensor == entry.tensor ? found : nullptr;
 }
 
 Entry& KnownMap::place(const void* tensor) {
@@ -145,9 +145,9 @@ void KnownMap::note_memory(const void* tensor, Note how) {
 PyObject* KnownMap::put_twin(const c10::TensorImpl* tensor) {
   const Stretch stretch = stretch_of(tensor);
   if (stretch.storage == nullptr) return nullptr;
-  const auto found = memories_.find(stretch);
-  if (found == memories_.end()) return nullptr;
-  Memory& memory = found->second;
+  Memory* found = memories_.find(stretch);
+  if (found == nullptr) return nullptr;
+  Memory& memory = *found;
   if (memory.source == nullptr || memory.turn != turns_[stretch.storage]) return nullptr;
   if (memory.shared == nullptr) {
     PyObject* source = memory.source;
@@ -205,8 +205,7 @@ void KnownMap::clear() {
     if (entry.tensor != nullptr) release(entry);
   }
   used_ = 0;
-  for (auto& [stretch, memory] : memories_) release(memory);
-  memories_.clear();
+  memories_.clear([](Memory& memory) { release(memory); });
   turns_.clear();
 }
 

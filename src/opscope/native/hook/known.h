@@ -7,8 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
+
+#include "flat_map.h"
 
 namespace opscope {
 
@@ -43,7 +44,8 @@ struct StretchHash {
   size_t operator()(const Stretch& stretch) const {
     const auto data = reinterpret_cast<uint64_t>(stretch.data);
     const auto mixed = (data >> 4) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(stretch.count);
-    return static_cast<size_t>(mixed ^ reinterpret_cast<uint64_t>(stretch.storage) >> 4);
+    const auto hash = mixed ^ reinterpret_cast<uint64_t>(stretch.storage) * 0xff51afd7ed558ccdu;
+    return static_cast<size_t>(hash >> 20);
   }
 };
 
@@ -82,10 +84,7 @@ class KnownMap {
   void clear();
 
  private:
-  static size_t hash(const void* tensor) {
-    const auto number = reinterpret_cast<uint64_t>(tensor);
-    return static_cast<size_t>((number >> 4) * 0x9e3779b97f4a7c15u >> 20);
-  }
+  static size_t hash(const void* tensor) { return AddressHash()(tensor); }
   const Entry* find(const void* tensor) const {
     const size_t mask = entries_.size() - 1;
     for (size_t at = hash(tensor) & mask;; at = (at + 1) & mask) {
@@ -105,8 +104,8 @@ class KnownMap {
 
   std::vector<Entry> entries_;
   size_t used_ = 0;
-  std::unordered_map<Stretch, Memory, StretchHash> memories_;
-  std::unordered_map<const void*, uint64_t> turns_;  // of addresses of storages: they are reused
+  FlatMap<Stretch, Memory, StretchHash> memories_;
+  FlatMap<const void*, uint64_t, AddressHash> turns_;  // of addresses of storages: they are reused
 };
 
 // The map as a Python object, with the methods of `opscope.capture.known.Known`.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda_rows.h"
+#include "flat_map.h"
 #include "python_objects.h"
 
 namespace opscope {
@@ -112,15 +113,15 @@ class RowBook {
     return nodes_[node];
   }
   bool was_written(const at::Tensor& tensor, uint64_t since) const {
-    const auto found = written_.find(tensor.storage().data());
-    return found != written_.end() && found->second > since;
+    const uint64_t* found = written_.find(tensor.storage().data());
+    return found != nullptr && *found > since;
   }
   int64_t kind_of(const at::Tensor& tensor, const Seen& mine);
   char* take();
 
   std::deque<Pair> nodes_;
   std::unordered_map<PyObject*, Seen> outside_;
-  std::unordered_map<const void*, uint64_t> written_;  // by where the storage begins
+  FlatMap<const void*, uint64_t, AddressHash> written_;  // by where the storage begins
   uint64_t clock_ = 0;
   std::unordered_map<std::string, int64_t> kinds_;
 };

@@ -15,6 +15,8 @@ TABLE_ENTRIES = 1024
 """Entries in one block of memory for tables; a batch takes part of it."""
 MOST = 256
 """Tensors in one batch."""
+WIDEST = 32
+"""Programs for each: every one of them reads its entry in the table from the host's memory."""
 
 pack_entry = ENTRY.pack_into
 _nbytes = operator.methodcaller("nbytes")
@@ -27,11 +29,12 @@ class Batch:
     places whether autograd copies it.
     """
 
-    __slots__ = ("_blocks", "_form", "_kernel", "_tables", "block", "end", "held", "offset",
-                 "start", "stream", "view")  # fmt: skip
+    __slots__ = ("_blocks", "_coarse", "_form", "_kernel", "_tables", "block", "end", "held",
+                 "offset", "start", "stream", "view")  # fmt: skip
 
-    def __init__(self, form: Form, kernel: Kernel, tables: HostMemory) -> None:
+    def __init__(self, form: Form, kernel: Kernel, coarse: int, tables: HostMemory) -> None:
         self._form = form
+        self._coarse = coarse
         self._kernel = kernel
         self._tables = tables
         self._blocks: list[Any] = []
@@ -62,11 +65,12 @@ class Batch:
             table[[not _nbytes(storage) for storage in held], 1] = 0
         sizes = table[:, 1]
         k = self._kernel
+        widest = programs(int(sizes.max()), self._form.group, self._coarse)
         k.launch(
-            max(1, programs(int(sizes.max()), self._form.group)), len(held), 1, self.stream,
+            min(max(1, widest), WIDEST), len(held), 1, self.stream,
             k.function, k.cooperative, k.pdl, None, None, k.packed, None, None, None,
-            self.block.data_ptr() + self.start, 0, 0, 0, 0, 0,
-            None, None, None, None, None, None, None, None,
+            self.block.data_ptr() + self.start, self._coarse, 0, 0, 0, 0,
+            None, None, None, None, None, None, None, None, None,
         )  # fmt: skip
         return held, int(sizes.sum()) * self._form.size
 

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 from opscope.stats.cuda.batches import ENTRY, Batch, pack_entry, table_memory
 from opscope.stats.cuda.forms import (
+    COARSE,
     FORMS,
+    GATHERED,
     GROUP_BYTES,
     HEAD_BYTES,
     PART_BYTES,
-    PROGRAMS,
     THREADS,
     Form,
 )
+from opscope.stats.cuda.forms import programs as programs_for
 from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel, runs_kernel
 from opscope.stats.cuda.layout import Runs, vectors_fit
 from opscope.stats.cuda.ring import PAGE_ROWS, Lap, Streams, out_memory
@@ -23,6 +25,8 @@ from opscope.stats.cuda.ticket import Finished
 
 SMALL_BYTES = 1 << 20
 """Tensors up to this size wait for company."""
+GATHERED_BYTES = GATHERED * GROUP_BYTES
+"""Tensors up to this size do so while many come at once."""
 HELD_BYTES = 64 << 20
 """So much memory of small tensors is held at most before they are read."""
 _ENTRY_BYTES = ENTRY.size
@@ -107,13 +111,9 @@ class DeviceRows:
         page = self._pages[-1]
         page.addresses[(head - page.heads) // HEAD_BYTES] = address
         cursor[SLOT] += 8
-        full = count // group
-        if full <= 64:
-            programs = (full + 7) // 8
-        else:
-            programs = full if full <= PROGRAMS else max(PROGRAMS, (full + 999) // 1000)
-        if count > full * group:
-            programs += 1
+        count_bytes = count * size
+        gathered = self._gathering and SMALL_BYTES < count_bytes <= GATHERED_BYTES and runs is None
+        programs = programs_for(count, group, GATHERED if gathered else COARSE)
         part = cursor[PART]
         end = part + programs * PART_BYTES
         if end > cursor[PART_END]:
@@ -121,21 +121,22 @@ class DeviceRows:
             end = part + programs * PART_BYTES
         cursor[PART] = end
         aligned = not pointer & 15
-        count_bytes = count * size
         size_class = _TINY if count_bytes <= _TINY_BYTES else _SMALL
         if runs is not None:
             aligned = aligned and vectors_fit(runs, size)
-            k = self._runs_kernels[number + number + aligned] or self._runs_kernel(form, aligned)
+            k = self._runs_kernels[number + number + aligned]
+            if k is None:
+                k = self._runs_kernel(form, aligned)
             k.launch(
                 programs, 1, 1, stream, k.function, k.cooperative, k.pdl,
                 None, None, k.packed, None, None, None,
                 pointer, count, part, head, times, *runs,
-                None, None, None, None, None, None, None, None,
+                None, None, None, None, None, None, None, None, None,
             )  # fmt: skip
             return True
-        if count_bytes > SMALL_BYTES:
+        if gathered:
             size_class = _LARGE
-        if count_bytes > SMALL_BYTES and not self._gathering:
+        elif count_bytes > SMALL_BYTES:
             k = self._kernels[number + number + aligned]
             if k is None:
                 k = self._kernel(form, aligned)
@@ -143,13 +144,15 @@ class DeviceRows:
                 programs, 1, 1, stream, k.function, k.cooperative, k.pdl,
                 None, None, k.packed, None, None, None,
                 0, pointer, count, part, head, times,
-                None, None, None, None, None, None, None, None,
+                None, None, None, None, None, None, None, None, None,
             )  # fmt: skip
             return True
         place = _CLASSES * (number + number + aligned) + size_class
         batch = self._batches[place]
         if batch is None:
-            batch = self._batches[place] = Batch(form, self._kernel(form, aligned), self._tables)
+            coarse = GATHERED if gathered else COARSE
+            kernel = self._kernel(form, aligned)
+            batch = self._batches[place] = Batch(form, kernel, coarse, self._tables)
         if not batch.held:
             batch.begin(stream)
         storage = tensor.untyped_storage()

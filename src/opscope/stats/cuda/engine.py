@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -119,6 +119,11 @@ class CudaRows:
                     finished.append(part)
         empties, self._empties = self._empties, array("q")
         return Ticket(finished, empties)
+
+    @property
+    def devices(self) -> Mapping[int, DeviceRows | FallbackRows]:
+        """What computes the rows of the devices seen so far, by their indices."""
+        return self._devices
 
     @property
     def device_bytes(self) -> int:

@@ -13,8 +13,12 @@ FLOAT, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU, BYTE, DOUBLE, INT, UINT64, COM
 """Forms. Up to and including BYTE the hot loop is in float32; from DOUBLE on it is in float64."""
 
 PROGRAMS = 264
-"""So many programs read a large tensor, and one more its last elements; a program reads at most
-1000 groups."""
+"""So many programs read a large tensor, and one more its last elements; half as many more above
+32 MiB. A program reads at most 1000 groups."""
+COARSE, GATHERED = 64, 1024
+"""In groups: up to which size programs read several of them; while tensors are gathered."""
+_VERY_LARGE = 2048
+"""In groups."""
 THREADS = 256
 UNROLL = 4
 GROUP_BYTES = THREADS * UNROLL * 16
@@ -86,16 +90,17 @@ def forms() -> dict[Any, Form]:
     return {getattr(torch, name): form for name, form in named.items() if hasattr(torch, name)}
 
 
-def programs(count: int, group: int) -> int:
-    """How many programs read `count` elements: a matter of the size alone.
+def programs(count: int, group: int, coarse: int = COARSE) -> int:
+    """How many programs read `count` elements.
 
-    Up to 1 MiB each reads up to eight groups: many tensors are read at once then.
+    Up to so many groups each reads up to eight of them: many tensors are read at once then.
     """
     full = count // group
-    whole = (full + 7) // 8 if full <= 64 else full
-    return min(whole, max(PROGRAMS, (full + 999) // 1000)) + (count > full * group)
+    whole = (full + 7) // 8 if full <= coarse else full
+    most = PROGRAMS + PROGRAMS // 2 if full > _VERY_LARGE else PROGRAMS
+    return min(whole, max(most, (full + 999) // 1000)) + (count > full * group)
 
 
 def registers(form: Form) -> dict[str, int]:
     """How many registers a thread may have: so that three blocks of 256 fit where two would not."""
-    return {"maxnreg": 80} if form.code == FLOAT and form.size == 2 else {}
+    return {"maxnreg": 80} if form.code == FLOAT else {}

@@ -76,6 +76,19 @@ def _place(number, inner, rows, inner_step, row_step, outer_step):
 
 
 @triton.jit
+def _positive(x, ptx: tl.constexpr):
+    """1 for positive numbers, 0 for others; of NaN one or the other."""
+    if ptx:
+        # Twice times 2¹²⁷, cut off at 0 and 1: even the smallest number becomes 1. Comparing and
+        # selecting would take instructions of which a multiprocessor does half as many.
+        return tl.inline_asm_elementwise(
+            "{ .reg .f32 t; mul.sat.f32 t, $1, 0f7F000000; mul.sat.f32 $0, t, 0f7F000000; }",
+            "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1,
+        )  # fmt: skip
+    return tl.where(x > 0, 1.0, 0.0)
+
+
+@triton.jit
 def _inner(x):
     """Sums of [threads, unroll, vector] within each thread."""
     return tl.sum(tl.sum(x, 2), 1)
@@ -86,6 +99,16 @@ def _join(sum0, sum1, low, high, count, sum0_, sum1_, low_, high_, count_):
     """Two sums, a minimum, a maximum and a count of two threads: one exchange for all of them."""
     low = tl.minimum(low, low_)
     return sum0 + sum0_, sum1 + sum1_, low, tl.maximum(high, high_), count + count_
+
+
+@triton.jit
+def _join_lean(
+    sum0, sum1, sum2, low, high, count, sum0_, sum1_, sum2_, low_, high_, count_
+):  # fmt: skip
+    """The same with three sums."""
+    low = tl.minimum(low, low_)
+    high = tl.maximum(high, high_)
+    return sum0 + sum0_, sum1 + sum1_, sum2 + sum2_, low, high, count + count_
 
 
 @triton.jit
@@ -105,15 +128,12 @@ def _lean(
     base, first, full, step, part, pid, programs,
     inner, rows, inner_step, row_step, outer_step, strided: tl.constexpr, aligned: tl.constexpr,
     form: tl.constexpr, group: tl.constexpr, precise: tl.constexpr,
-    threads: tl.constexpr, unroll: tl.constexpr,
+    threads: tl.constexpr, unroll: tl.constexpr, ptx: tl.constexpr,
 ):  # fmt: skip
     """The partial row of whole groups of finite numbers; whether it is to be trusted."""
     vector: tl.constexpr = group // (threads * unroll)
     each: tl.constexpr = vector * unroll
-    starts = (
-        tl.arange(0, threads)[:, None] * vector
-        + tl.arange(0, unroll)[None, :] * (threads * vector)
-    )
+    starts = tl.arange(0, threads)[:, None] + tl.arange(0, unroll)[None, :] * threads
     lanes = tl.arange(0, vector)[None, None, :]
     offsets = (
         tl.arange(0, threads)[:, None, None] * vector
@@ -122,7 +142,8 @@ def _lean(
     )
     low = tl.full([threads], float("inf"), tl.float32)
     high = tl.full([threads], float("-inf"), tl.float32)
-    signs = tl.zeros([threads], tl.int32)
+    positives = tl.zeros([threads], tl.float32)
+    negatives = tl.zeros([threads], tl.float32)
     if precise:
         shift = tl.zeros([threads], tl.float32)
         total = tl.zeros([threads], tl.float64)
@@ -136,10 +157,12 @@ def _lean(
     for index in range(first, full, step):
         if strided:
             if aligned:
-                number = (index * group + starts).to(tl.int32)
-                place = _place(number, inner, rows, inner_step, row_step, outer_step)
-                place = tl.multiple_of(place, [vector, vector])
-                raw = tl.load(base + (place[:, :, None] + lanes))
+                # In vectors, so that the compiler knows that each of them is one.
+                number = (index * (group // vector) + starts).to(tl.int32)
+                place = _place(
+                    number, inner // vector, rows, 1, row_step // vector, outer_step // vector
+                )
+                raw = tl.load(base + ((place * vector)[:, :, None] + lanes))
             else:
                 number = (index * group + offsets).to(tl.int32)
                 raw = tl.load(base + _place(number, inner, rows, inner_step, row_step, outer_step))
@@ -148,8 +171,9 @@ def _lean(
         x = _float32(raw, form)
         low = tl.minimum(low, tl.min(tl.min(x, 2), 1))
         high = tl.maximum(high, tl.max(tl.max(x, 2), 1))
-        # Zeros above, negatives below bit 16: at most 1000 groups of 64 elements come by here.
-        signs += _inner(tl.where(x == 0, 65536, tl.where(x < 0, 1, 0)))
+        # At most 1000 groups of 64 elements come by here: float32 counts them exactly.
+        positives += _inner(_positive(x, ptx))
+        negatives += _inner(_positive(-x, ptx))
         if precise:
             mean = _inner(x) * (1.0 / each)
             away = x - mean[:, None, None]
@@ -167,25 +191,25 @@ def _lean(
     count = rounds * each
     if precise:
         total_each = (shift.to(tl.float64) * rounds + total) * each
-        mean_each = total_each / count
         squares = within + each * (between - total * total / rounds)
+        squares += total_each * total_each / count
     else:
         total_each = total.to(tl.float64)
-        mean_each = total_each / count
-        squares = tl.maximum(within.to(tl.float64) - total_each * mean_each, 0.0)
-        squares = tl.where(within < float("inf"), squares, float("inf"))
-    counts = ((signs >> 16) & 65535).to(tl.int64) << 32 | (signs & 65535).to(tl.int64)
-    everything, total_absolute, lowest, highest, counts = tl.reduce(
-        (total_each, absolute.to(tl.float64), low, high, counts), 0, _join
+        squares = within.to(tl.float64)
+    zeros = count.to(tl.int64) - (positives + negatives).to(tl.int64)
+    counts = zeros << 32 | negatives.to(tl.int64)
+    # One exchange among the threads. The squares are of the elements themselves, in float64: for
+    # equal elements that leaves a spread of 2⁻²⁵ of them at most.
+    everything, total_absolute, squares, lowest, highest, counts = tl.reduce(
+        (total_each, absolute.to(tl.float64), squares, low, high, counts), 0, _join_lean
     )
     mean = everything / (count * threads)
-    away_each = mean_each - mean
-    spread = tl.sum(squares + count * away_each * away_each, 0)
-    square = spread / (count * threads) + mean * mean
+    square = squares / (count * threads)
+    variance = tl.maximum(square - mean * mean, 0.0)
     sound = (square < float("inf")) & ((square > 7.9e-31) | (total_absolute == 0.0))
     _put(part, pid, programs, 2, mean)
     _put(part, pid, programs, 3, total_absolute / (count * threads))
-    _put(part, pid, programs, 4, tl.sqrt(spread / (count * threads)))
+    _put(part, pid, programs, 4, tl.sqrt(variance))
     _put(part, pid, programs, 5, (count * threads).to(tl.int64))
     _put(part, pid, programs, 6, counts >> 32)
     _put(part, pid, programs, 7, counts & 0xFFFFFFFF)
@@ -344,15 +368,20 @@ def parts(
     table: tl.int64, x: tl.int64, n: tl.int64, part: tl.int64, head: tl.int64, times: tl.int64,
     load: tl.constexpr, form: tl.constexpr, group: tl.constexpr, aligned: tl.constexpr,
     precise: tl.constexpr, limit: tl.constexpr, threads: tl.constexpr, unroll: tl.constexpr,
+    ptx: tl.constexpr,
 ):  # fmt: skip
     """Partial rows of one tensor, or of the tensors of a table (its address, or 0).
 
-    Grid: (programs, 1), or (most programs of any tensor, number of tensors). An entry of the table
-    is x, n, part, head, times: addresses of the elements, of the partial rows and of the head of
-    the row, the number of elements, and how often each of them counts.
+    Grid: (programs, 1), or (any number, number of tensors); with fewer programs than there are
+    partial rows, each does several. An entry of the table is x, n, part, head, times: addresses of
+    the elements, of the partial rows and of the head of the row, the number of elements, and how
+    often each of them counts. With a table, `x` says up to how many groups a tensor is cut
+    coarsely.
     """
     table = table.to(tl.int64)
+    coarse = table * 0 + 64
     if table != 0:
+        coarse = x.to(tl.int64)
         entry = table.to(tl.pointer_type(tl.int64)) + tl.program_id(1) * 5
         x = tl.load(entry)
         n = tl.load(entry + 1)
@@ -360,10 +389,13 @@ def parts(
         head = tl.load(entry + 3)
         times = tl.load(entry + 4)
     none = tl.program_id(0) * 0
-    _program(
-        x, n, part, head, times, none, none, none, none, none,
-        load, form, group, False, aligned, precise, limit, threads, unroll,
-    )  # fmt: skip
+    n = n.to(tl.int64)
+    _, programs = _cut(n, coarse, group, limit)
+    for pid in range(tl.program_id(0).to(tl.int64), programs, tl.num_programs(0)):
+        _program(
+            pid, coarse, x, n, part, head, times, none, none, none, none, none,
+            load, form, group, False, aligned, precise, limit, threads, unroll, ptx,
+        )  # fmt: skip
 
 
 _RUNS = ["inner", "rows", "inner_step", "row_step", "outer_step"]
@@ -376,36 +408,44 @@ def parts_of_runs(
     outer_step: tl.int64,
     load: tl.constexpr, form: tl.constexpr, group: tl.constexpr, aligned: tl.constexpr,
     precise: tl.constexpr, limit: tl.constexpr, threads: tl.constexpr, unroll: tl.constexpr,
+    ptx: tl.constexpr,
 ):  # fmt: skip
     """Partial rows of one tensor with gaps, whose runs (layout.py) are given; grid: (programs,).
 
     It is `aligned` if the runs consist of whole vectors of 16 bytes.
     """
     _program(
-        x, n, part, head, times,
+        tl.program_id(0).to(tl.int64), x.to(tl.int64) * 0 + 64,
+        x, n.to(tl.int64), part, head, times,
         inner.to(tl.int32), rows.to(tl.int32),
         inner_step.to(tl.int64), row_step.to(tl.int64), outer_step.to(tl.int64),
-        load, form, group, True, aligned, precise, limit, threads, unroll,
+        load, form, group, True, aligned, precise, limit, threads, unroll, ptx,
     )  # fmt: skip
 
 
 @triton.jit
+def _cut(n, coarse, group: tl.constexpr, limit: tl.constexpr):
+    """How many programs read whole groups, and how many there are: forms.py, `programs`."""
+    full = n // group
+    most = tl.where(full > 2048, limit + limit // 2, limit)
+    whole = tl.where(full <= coarse, (full + 7) // 8, full)
+    whole = tl.minimum(whole, tl.maximum(most, (full + 999) // 1000))
+    return whole, whole + (n > full * group).to(tl.int64)
+
+
+@triton.jit
 def _program(
-    x, n, part, head, times, inner, rows, inner_step, row_step, outer_step,
+    pid, coarse, x, n, part, head, times, inner, rows, inner_step, row_step, outer_step,
     load: tl.constexpr, form: tl.constexpr, group: tl.constexpr, strided: tl.constexpr,
     aligned: tl.constexpr, precise: tl.constexpr, limit: tl.constexpr, threads: tl.constexpr,
-    unroll: tl.constexpr,
+    unroll: tl.constexpr, ptx: tl.constexpr,
 ):  # fmt: skip
     """The partial row of one program, and the head of the row by the first of them."""
     x = x.to(tl.int64)
-    n = n.to(tl.int64)
     part = part.to(tl.int64)
     head = head.to(tl.int64)
-    pid = tl.program_id(0).to(tl.int64)
     full = n // group
-    whole = tl.where(full <= 64, (full + 7) // 8, full)
-    whole = tl.minimum(whole, tl.maximum(limit, (full + 999) // 1000))
-    programs = whole + (n > full * group).to(tl.int64)
+    whole, programs = _cut(n, coarse, group, limit)
     if pid == 0:
         about = head.to(tl.pointer_type(tl.int64))
         tl.store(about, part)
@@ -424,7 +464,7 @@ def _program(
                 sound = _lean(
                     base, pid, full, whole, own, pid, programs,
                     inner, rows, inner_step, row_step, outer_step, strided, aligned,
-                    form, group, precise, threads, unroll,
+                    form, group, precise, threads, unroll, ptx,
                 )  # fmt: skip
         if not sound:
             first = tl.where(pid < whole, pid, full)

@@ -46,9 +46,10 @@ class LaunchInfo(NamedTuple):
     7. scratch: 0 (Triton's global scratch memory)
     8. profile: 0 (Triton's profiling scratch memory)
 
-    Grid x is `forms.programs(n, group)` and grid y is 1; with a table, whose entries are parameters
-    2 to 6 as int64, they are the most programs of any of its tensors and their number. `x` must be
-    a multiple of 16 for the aligned variant. The device of the function must be current.
+    Grid x is `forms.programs(n, group)` and grid y is 1. With a table, whose entries are parameters
+    2 to 6 as int64, grid y is their number, grid x anything, and parameter 2 the `coarse` with
+    which `forms.programs` was asked. `x` must be a multiple of 16 for the aligned variant. The
+    device of the function must be current.
     """
 
     function: int
@@ -88,7 +89,15 @@ def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
         "limit": forms.PROGRAMS,
         "threads": forms.THREADS,
         "unroll": forms.UNROLL,
+        "ptx": _has_ptx(),
     }
+
+
+def _has_ptx() -> bool:
+    """Whether kernels are compiled to NVIDIA's instructions, and not interpreted."""
+    import torch
+
+    return torch.cuda.is_available() and torch.version.hip is None
 
 
 @functools.cache

@@ -46,6 +46,14 @@ def readable(tensor: Any) -> tuple[Any, int, Runs | None]:
     return tensor, times, runs
 
 
+def is_dense(tensor: Any) -> bool:
+    """Whether a tensor is a stretch of memory without gaps, each element once, in some order."""
+    if tensor.is_contiguous():
+        return True
+    repeated, dense, _ = _plan(tuple(tensor.shape), tensor.stride())
+    return dense and not repeated
+
+
 def vectors_fit(runs: Runs, size: int) -> bool:
     """Whether runs of elements of so many bytes consist of whole vectors, each where one may be."""
     width = max(1, _VECTOR_BYTES // size)

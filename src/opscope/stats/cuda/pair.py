@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from opscope.stats.cuda import forms
 from opscope.stats.cuda.launch import Kernel, compiled
+from opscope.stats.cuda.layout import is_dense
 
 _UP = 2.0**70
 _TILE = 4 * forms.THREADS
@@ -69,15 +70,9 @@ def _same_order(a: Any, b: Any) -> tuple[Any, Any]:
     if a.dtype is torch.complex32:
         a, b = a.to(torch.complex64), b.to(torch.complex64)
     a, b = (t.resolve_neg().resolve_conj() for t in (a, b))
-    if a.stride() == b.stride() and _dense(a):
+    if a.stride() == b.stride() and is_dense(a):
         return a, b
     return a.contiguous(), b.contiguous()
-
-
-def _dense(tensor: Any) -> bool:
-    from opscope.stats.cuda.layout import _plan
-
-    return tensor.is_contiguous() or _plan(tuple(tensor.shape), tensor.stride()) == ((), True)
 
 
 def _launch(
