@@ -14,7 +14,6 @@ import argparse
 import bisect
 import ctypes
 import json
-import os
 import subprocess
 import tempfile
 import threading
@@ -152,11 +151,12 @@ def profile(sampler: Any, step: Any, mode: str, steps: int, cuda: bool) -> dict[
 
 def working_threads() -> list[int]:
     """This thread, and those that autograd runs backward in."""
-    found = [threading.get_native_id()]
-    for name in os.listdir("/proc/self/task"):
-        if Path(f"/proc/self/task/{name}/comm").read_text().startswith("pt_autograd"):
-            found.append(int(name))
-    return found
+    backward = [
+        int(task.name)
+        for task in Path("/proc/self/task").iterdir()
+        if (task / "comm").read_text().startswith("pt_autograd")
+    ]
+    return [threading.get_native_id(), *backward]
 
 
 def counts(native: Any) -> tuple[int, int]:

@@ -101,7 +101,7 @@ def _train_with_writes() -> None:
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(inplace=True), nn.Linear(256, 64)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     for step in range(4):
-        x = torch.full((4096, 64), 0.5 + step, device="cuda")  # 1 MiB; its output has 4
+        x = torch.full((8192, 64), 0.5 + step, device="cuda")  # 2 MiB; its output has 8
         x.mul_(2).add_(1)
         y = model(x.t().contiguous().t())
         y.view(-1)[::3].mul_(0.5)

@@ -118,6 +118,10 @@ def test_memory_of_another_stream_is_held_until_it_was_read() -> None:
 
 def test_steps_may_run_ahead_of_the_device() -> None:
     engine = CudaRows()
+    warm = np.zeros(2, ROW_DTYPE)
+    for place, count in enumerate((3000, 1 << 21)):  # kernels are compiled before the clock runs
+        engine.submit(torch.ones(count, device="cuda"), warm.ctypes.data + ROW_BYTES * place)
+    finish(engine)
     torch.cuda._sleep(LONG * 4)
     tickets, books = [], []
     for step in range(6):
@@ -125,7 +129,7 @@ def test_steps_may_run_ahead_of_the_device() -> None:
         for number in range(100):
             book.submit(torch.full((3000,), float(step + number), device="cuda"), step + number)
         for number in range(20):
-            large = torch.full((1 << 20,), float(-number), device="cuda")
+            large = torch.full((1 << 21,), float(-number), device="cuda")
             book.submit(large, -number)
         tickets.append(engine.flush())
         books.append(book)
@@ -146,7 +150,7 @@ def test_a_flush_does_not_wait() -> None:
     torch.cuda.synchronize()
     torch.cuda._sleep(LONG * 4)
     engine.submit(torch.ones(10, device="cuda"), record.ctypes.data)
-    engine.submit(torch.ones(1 << 20, device="cuda"), record.ctypes.data)
+    engine.submit(torch.ones(1 << 21, device="cuda"), record.ctypes.data)
     ticket = engine.flush()
     assert not torch.cuda.current_stream().query()
     assert not ticket.ready()
@@ -177,7 +181,7 @@ def test_capturing_a_graph_goes_on() -> None:
     with torch.cuda.graph(graph):
         result = static * 2
         engine.submit(result, skipped.ctypes.data)
-        large = torch.zeros(1 << 20, device="cuda") + 1
+        large = torch.zeros(1 << 21, device="cuda") + 1
         engine.submit(large, skipped.ctypes.data + ROW_BYTES)
         engine.before_write(static)
         ticket = engine.flush()
@@ -309,7 +313,7 @@ def test_devices_other_than_the_current_one() -> None:
     book = Book(engine, 20)
     for number in range(20):
         device = f"cuda:{number % torch.cuda.device_count()}"
-        size = 10 if number % 3 else 1 << 20
+        size = 10 if number % 3 else 1 << 21
         book.submit(torch.full((size,), float(number), device=device), float(number))
     finish(engine)
     book.check()

@@ -15,11 +15,12 @@ constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264, kVeryLarge 
 constexpr int64_t kCoarse = 64, kGathered = 1024, kWidest = 32;
 constexpr int64_t kGroupBytes = 256 * 4 * 16, kGatheredBytes = kGathered * kGroupBytes;
 // Larger tensors are best read at once, while they are in the device's cache.
-constexpr int64_t kSmallBytes = int64_t{1} << 20, kHeldBytes = int64_t{64} << 20;
+constexpr int64_t kSmallBytes = int64_t{1} << 20, kMiddleBytes = int64_t{4} << 20;
+constexpr int64_t kHeldBytes = int64_t{64} << 20;
 constexpr int64_t kTinyBytes = 4 * kGroupBytes;
 constexpr int64_t kMost = 256, kEntry = 5 * 8;
 constexpr int64_t kMostInRuns = int64_t{1} << 31, kVectorBytes = 16;
-enum { kTiny, kSmall, kLarge };
+enum { kTiny, kSmall, kMiddle };
 constexpr size_t kClasses = 3;
 
 using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -199,8 +200,8 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
     checked(PyObject_CallMethod(device_.get(), "new_page", nullptr));
   }
   const int64_t bytes = count * form.size;
-  const bool gathered =
-      together && layout.dense && bytes > kSmallBytes && bytes <= kGatheredBytes;
+  const bool gathered = layout.dense && bytes > kSmallBytes &&
+                        bytes <= (together ? kGatheredBytes : kMiddleBytes);
   const int64_t programs = programs_for(count, form.group, gathered ? kGathered : kCoarse);
   if (cursor_[kPart] + programs * kPartBytes > cursor_[kPartEnd]) {
     checked(PyObject_CallMethod(device_.get(), "new_parts", "L",
@@ -224,7 +225,7 @@ bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
     return true;
   }
   // Sizes are not mixed: the largest tensor of a batch says how many programs each of them gets.
-  const size_t size_class = bytes <= kTinyBytes ? kTiny : bytes <= kSmallBytes ? kSmall : kLarge;
+  const size_t size_class = bytes <= kTinyBytes ? kTiny : bytes <= kSmallBytes ? kSmall : kMiddle;
   const size_t number =
       kClasses * (2 * static_cast<size_t>(form.number) + (aligned ? 1 : 0)) + size_class;
   const void* storage = tensor.storage().unsafeGetStorageImpl();
@@ -260,7 +261,7 @@ void CudaLane::launch(size_t number) {
   for (size_t i = 0; i < batch.held.size(); ++i) {
     if (batch.held[i].nbytes() == 0) entries[5 * i + 1] = 0;  // freed in spite of us, as FSDP does
   }
-  const int64_t coarse = number % kClasses == kLarge ? kGathered : kCoarse;
+  const int64_t coarse = number % kClasses == kMiddle ? kGathered : kCoarse;
   int64_t values[] = {batch.table, coarse, 0, 0, 0, 0};
   const int64_t programs =
       std::clamp(programs_for(batch.elements, form->group, coarse), int64_t{1}, kWidest);
@@ -292,7 +293,7 @@ bool CudaLane::python_waits(const at::Tensor& tensor) const {
 }
 
 void CudaLane::launch_together() {
-  for (size_t number = kLarge; number < batches_.size(); number += kClasses) launch(number);
+  for (size_t number = kMiddle; number < batches_.size(); number += kClasses) launch(number);
 }
 
 void CudaLane::before_write(const at::Tensor& tensor) {

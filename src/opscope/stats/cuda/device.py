@@ -23,8 +23,8 @@ from opscope.stats.cuda.ring import PAGE_ROWS, Lap, Streams, out_memory
 from opscope.stats.cuda.streams import Event
 from opscope.stats.cuda.ticket import Finished
 
-SMALL_BYTES = 1 << 20
-"""Tensors up to this size wait for company."""
+SMALL_BYTES, MIDDLE_BYTES = 1 << 20, 4 << 20
+"""Tensors up to these sizes wait for company; the former are cut as if they were alone."""
 GATHERED_BYTES = GATHERED * GROUP_BYTES
 """Tensors up to this size do so while many come at once."""
 HELD_BYTES = 64 << 20
@@ -32,9 +32,9 @@ HELD_BYTES = 64 << 20
 _ENTRY_BYTES = ENTRY.size
 _TINY_BYTES = 4 * GROUP_BYTES
 """Tensors up to this size are not mixed with larger ones, whose many programs they do not need."""
-_SMALL, _TINY, _LARGE = range(3)
+_SMALL, _TINY, _MIDDLE = range(3)
 _CLASSES = 3
-"""Of sizes. Large tensors are in batches only while many of them come at once."""
+"""Of sizes."""
 
 
 HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
@@ -112,7 +112,8 @@ class DeviceRows:
         page.addresses[(head - page.heads) // HEAD_BYTES] = address
         cursor[SLOT] += 8
         count_bytes = count * size
-        gathered = self._gathering and SMALL_BYTES < count_bytes <= GATHERED_BYTES and runs is None
+        most = GATHERED_BYTES if self._gathering else MIDDLE_BYTES
+        gathered = SMALL_BYTES < count_bytes <= most and runs is None
         programs = programs_for(count, group, GATHERED if gathered else COARSE)
         part = cursor[PART]
         end = part + programs * PART_BYTES
@@ -135,7 +136,7 @@ class DeviceRows:
             )  # fmt: skip
             return True
         if gathered:
-            size_class = _LARGE
+            size_class = _MIDDLE
         elif count_bytes > SMALL_BYTES:
             k = self._kernels[number + number + aligned]
             if k is None:
@@ -175,7 +176,7 @@ class DeviceRows:
         """Let large tensors wait for company too; what has waited is read when it is over."""
         self._gathering = on
         if not on:
-            for batch in self._batches[_LARGE::_CLASSES]:
+            for batch in self._batches[_MIDDLE::_CLASSES]:
                 if batch is not None and batch.held:
                     self.launch(batch)
 

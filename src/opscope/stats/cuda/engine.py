@@ -30,7 +30,7 @@ class CudaRows:
 
     "high" sums the 16 to 64 elements that a thread has of a group in float32, in two passes, and
     everything beyond in float64. "low" stays in float32 within a program, whose k groups of 16 KiB
-    are at most 8 up to 1 MiB, one 264th of the tensor above 4 MiB; std² is within
+    are at most 8 up to 4 MiB, one 264th of the tensor above, one 396th above 32 MiB; std² is within
     4(20 + k)u · rms². Tensors that do not fill a group, and programs that met NaN, an infinity, or
     numbers whose squares overflow or vanish, are in float64 either way. Means of integers are those
     of exact sums where these are below 2⁶².
