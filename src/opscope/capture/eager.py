@@ -23,6 +23,7 @@ from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from opscope.capture.failures import report_failure
+from opscope.capture.guards import quiet
 from opscope.capture.known import KnownTensors
 from opscope.capture.operators import (
     NEW,
@@ -659,7 +660,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         ]
         if self.late:  # a collective may still be writing to them
             values = [value for value in values if _memory_of(value.tensor) not in self.late]
-        with _quiet(), self._lock:
+        with quiet(), self._lock:
             self.pipeline.inputs(plan, call, values)
         return call
 
@@ -682,7 +683,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             for value in values:
                 self.late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
             return
-        with _quiet(), self._lock:
+        with quiet(), self._lock:
             meter = self.pipeline.meter
             meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
@@ -694,7 +695,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """Outputs of a collective are complete once something else reads them."""
         for tensor in tensors:
             for plan, call, value in self.late.pop(_memory_of(tensor), ()):
-                with _quiet():
+                with quiet():
                     self.pipeline.outputs(plan, call, [value])
 
     # ------------------------------------------------------------------ for the native hook
@@ -727,12 +728,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         source: Source,
     ) -> None:
         """A value that native code cannot read."""
-        with _quiet():
+        with quiet():
             self.pipeline.meter.measure(step, node, call, side, slot, tensor, source)
 
     def submit(self, tensor: Tensor, address: int) -> bool:
         """A value on a device; returns whether its row is there already."""
-        with _quiet():
+        with quiet():
             return self.pipeline.meter.engine.fill(tensor, address)
 
     # ------------------------------------------------------------------ steps
@@ -741,7 +742,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """Nothing will read the collectives still under way: take what they have."""
         for late in self.late.values():
             for plan, call, value in late:
-                with _quiet():
+                with quiet():
                     self.pipeline.outputs(plan, call, [value])
         self.late.clear()
 
@@ -809,19 +810,5 @@ def _stream_of(tensor: Tensor) -> int:
 
 @contextlib.contextmanager
 def _alone(lock: threading.RLock) -> Iterator[None]:
-    with _quiet(), lock:
+    with quiet(), lock:
         yield
-
-
-class _quiet:  # noqa: N801 - used like a function
-    """Tensor code inside reaches no dispatch or function mode, neither ours nor the user's."""
-
-    __slots__ = ("_dispatch", "_function")
-
-    def __enter__(self) -> None:
-        self._dispatch = torch._C._DisableTorchDispatch()
-        self._function = torch._C.DisableTorchFunction()
-
-    def __exit__(self, *exc: object) -> None:
-        del self._function
-        del self._dispatch

@@ -28,6 +28,7 @@ from opscope.capture import hook
 from opscope.capture.dispatch_rules import Shortcut
 from opscope.capture.eager import Alarm, EagerMode
 from opscope.capture.failures import report_failure
+from opscope.capture.guards import plain_torch
 from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts
@@ -183,7 +184,7 @@ class TorchCapture:
         self._mode.on_arrival = kept.add_batch
 
         def snapshot() -> Snapshot:
-            with _plain_torch():
+            with plain_torch():
                 return kept.snapshot()
 
         return snapshot
@@ -211,7 +212,7 @@ class TorchCapture:
         self._open()
 
     def _open(self) -> None:
-        with _plain_torch():  # rows of the setup are delivered now
+        with plain_torch():  # rows of the setup are delivered now
             self._pipeline.open(self._rank())
 
     # ------------------------------------------------------------------ steps
@@ -224,7 +225,7 @@ class TorchCapture:
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)
         if self._kept is not None:
-            with _plain_torch():
+            with plain_torch():
                 self._kept.begin_step(step, wanted)
         if wanted:
             self._pipeline.begin_step(step)
@@ -253,7 +254,7 @@ class TorchCapture:
             skips = skipped or any(bad() > 0 for bad in withheld)
             return StepRecord(step, orders, numbers, seconds, skips, complete, changed)
 
-        with _plain_torch(), _never_ending_training():
+        with plain_torch(), _never_ending_training():
             self._pipeline.end_step(record)
         self._threads.end_step()
 
@@ -448,7 +449,7 @@ class TorchCapture:
 
     def _value_of(self, loss: Tensor) -> Callable[[], float]:
         """A loss as it is now; on a GPU it is known only when the step's rows are."""
-        with _plain_torch():
+        with plain_torch():
             if not loss.is_cuda:
                 number = _number(loss)
                 return lambda: number
@@ -483,7 +484,7 @@ class TorchCapture:
         self._withheld.append(self._value_of(found))
         if found.is_cuda and not self._pipeline.strict:
             return False
-        with _plain_torch():
+        with plain_torch():
             return bool(found.item())
 
     def _look_before_update(self, optimizer: Optimizer) -> None:
@@ -495,7 +496,7 @@ class TorchCapture:
         def facts() -> list[ParameterFact]:
             return parameter_facts(self._names, self._clock.live(), optimizer)
 
-        with _plain_torch(), _never_ending_training():
+        with plain_torch(), _never_ending_training():
             self._pipeline.before_update(losses, facts)
         try:
             self.on_safe_point(self._mode.step, True)
@@ -725,21 +726,6 @@ def _has_compiled() -> bool:
 def _fake_mode() -> Any:
     """The mode that makes tensors without memory, if it is on: what runs then is no training."""
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
-
-
-class _plain_torch:  # noqa: N801 - used like a function
-    """Tensor code inside is not watched, has no gradients and reaches none of the user's modes."""
-
-    def __enter__(self) -> None:
-        self._guards = [
-            torch._C._DisableTorchDispatch(),
-            torch._C.DisableTorchFunction(),
-            torch._C._AutoDispatchBelowAutograd(),
-        ]
-
-    def __exit__(self, *exc: object) -> None:
-        while self._guards:
-            self._guards.pop()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,172 @@
+// Rows of a call's inputs and outputs, or the values themselves where sinks want these.
+#pragma once
+
+#include <Python.h>
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+#include <ctime>
+
+#include "call.h"
+#include "sites.h"
+#include "state.h"
+
+namespace opscope {
+
+constexpr size_t kMany = 16;  // as in capture/eager.py
+constexpr size_t kNan = 80, kPosinf = 88, kNeginf = 96;  // in a record, as stats/record.py has it
+
+inline uint64_t count_at(const char* record, size_t offset) {
+  uint64_t count = 0;
+  std::memcpy(&count, record + offset, sizeof count);
+  return count;
+}
+
+inline int64_t now_us() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{1000000} * now.tv_sec + now.tv_nsec / 1000;
+}
+
+// The rows of before are void; what waits to be read is read now.
+inline void announce_write(Call& call) {
+  c10::SmallVector<const at::Tensor*, 4> waiting;  // that Python waits to read
+  size_t same = call.unchanged;
+  for (const at::Tensor* tensor : call.written) {
+    if (same < call.unchanged_end && tensor == call.tensors[same]) {
+      ++same;
+      continue;
+    }
+    hook->rows.note_write(*tensor);
+    if (!tensor->is_cuda()) continue;
+    CudaLane* lane = hook->rows.lane_of(*tensor);
+    if (lane != nullptr) lane->before_write(*tensor);
+    if (lane != nullptr ? lane->python_waits(*tensor) : hook->rows.python_lanes) {
+      waiting.push_back(tensor);
+    }
+  }
+  if (!waiting.empty()) {
+    Quiet quiet;
+    Ref list = list_of(waiting);
+    checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
+  }
+}
+
+inline void note_moment(const Call& call) {
+  int64_t stream = 0;
+  if (!call.tensors.empty() && call.tensors[0]->is_cuda()) {
+    const auto device = call.tensors[0]->device();
+    stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
+  }
+  auto& moments = hook->rows.moments;
+  moments.push_back(call.index);
+  moments.push_back(stream);
+  moments.push_back(now_us());
+}
+
+// As in capture/operators.py: whether a conversion changes no number.
+inline bool keeps_values(c10::ScalarType before, c10::ScalarType after) {
+  if (before == after) return true;
+  const bool half = before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16;
+  return (after == c10::ScalarType::Double && (half || before == c10::ScalarType::Float)) ||
+         (after == c10::ScalarType::Float && half);
+}
+
+// The row of what came from `source`, if it is of these very elements; null otherwise.
+inline const Seen* seen_of(PyObject* source, const at::Tensor& tensor) {
+  RowBook& rows = hook->rows;
+  const Seen* seen = nullptr;
+  if (is_output(source)) {
+    auto& outputs = rows.outputs(hook->node_id.number(hook->output_node.get(source)));
+    const auto slot = static_cast<size_t>(hook->output_slot.number(source));
+    if (slot < outputs.size()) seen = &outputs[slot];
+  } else if (lasts(source)) {
+    seen = &rows.outside(source);
+  }
+  return seen != nullptr && rows.is_row_of(*seen, tensor) ? seen : nullptr;
+}
+
+inline void measure_inputs(Call& call) {
+  RowBook& rows = hook->rows;
+  auto& seen = rows.inputs(call.node_id);
+  if (seen.size() < call.tensors.size()) seen.resize(call.tensors.size());
+  const Place place{hook->step, call.node_id, call.index, kInput};
+  for (size_t slot = 0; slot < call.tensors.size(); ++slot) {
+    PyObject* source = call.sources[slot];
+    const bool from_operator = is_output(source);
+    if (from_operator && (!(call.flags & kInputStats) || hook->output_uninitialised.truth(source)))
+      continue;
+    if (!from_operator && !(call.flags & kInputStats) && kind_of(source)[0] == 's') continue;
+    const at::Tensor& tensor = *call.tensors[slot];
+    const Seen* known = seen_of(source, tensor);
+    rows.measure(place, static_cast<int64_t>(slot), tensor, source, known, seen[slot], call.jobs);
+    if (!from_operator && known == nullptr && lasts(source)) rows.outside(source) = seen[slot];
+  }
+}
+
+inline void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& produced,
+                     PyObject* outputs) {
+  RowBook& rows = hook->rows;
+  auto& seen = rows.outputs(call.node_id);
+  if (seen.size() < produced.size()) seen.resize(produced.size());
+  const Place place{hook->step, call.node_id, call.index, kOutput};
+  rows.together = produced.size() >= kMany;
+  size_t same = call.unchanged;
+  for (size_t slot = 0; slot < produced.size(); ++slot) {
+    const at::Tensor* tensor = produced[slot];
+    PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
+    if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
+    const Seen* known = nullptr;
+    if (call.op->same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
+        keeps_values(call.base.scalar_type(), tensor->scalar_type())) {
+      known = seen_of(call.base_source.get(), call.base);
+    }
+    if (same < call.unchanged_end && tensor == call.tensors[same]) {
+      known = seen_of(call.sources[same++], *tensor);
+    }
+    const char* record =
+        rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+    if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
+  }
+  if (rows.together) rows.launch_together();
+}
+
+// Tells of a call that made NaN or Inf, while its tensors are at hand.
+inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bool has_nan) {
+  Quiet quiet;
+  c10::SmallVector<const at::Tensor*, 8> inputs;
+  for (const at::Tensor& tensor : call.inputs) inputs.push_back(&tensor);
+  Ref index = number(call.index), read = list_of(inputs), made = list_of(produced);
+  checked(PyObject_CallFunctionObjArgs(hook->alarm.get(), node, index.get(),
+                                       has_nan ? Py_True : Py_False, read.get(), made.get(),
+                                       nullptr));
+}
+
+// Sinks want the tensors themselves.
+inline void begin_in_python(Call& call, PyObject* node) {
+  Quiet quiet;
+  Ref tensors = list_of(call.tensors);
+  Ref index = number(call.index);
+  call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
+                                                        hook->node_plan.get(node), node,
+                                                        index.get(), tensors.get(), nullptr));
+}
+
+inline void end_in_python(Call& call, PyObject* node,
+                   const c10::SmallVectorImpl<const at::Tensor*>& produced) {
+  Quiet quiet;
+  Ref outputs = list_of(produced);
+  Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));
+  if (call.base.defined()) {
+    Ref base = checked(THPVariable_Wrap(call.base));
+    if (PyList_Append(inputs.get(), base.get()) < 0) throw PythonError();
+    if (PyList_Append(sources.get(), call.base_source.get()) < 0) throw PythonError();
+  }
+  checked(PyObject_CallFunctionObjArgs(hook->end_call.get(), hook->node_plan.get(node),
+                                       call.delivered.get(), call.op->object.get(), outputs.get(),
+                                       inputs.get(), sources.get(), nullptr));
+}
+
+}  // namespace opscope

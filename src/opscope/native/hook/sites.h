@@ -1,0 +1,235 @@
+// Where inputs come from, and which call site a call is of.
+#pragma once
+
+#include <Python.h>
+
+#include <c10/core/GradMode.h>
+#include <frameobject.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "call.h"
+#include "state.h"
+
+namespace opscope {
+
+constexpr uint64_t kAccumulate = ~uint64_t{0};
+constexpr size_t kCodesRemembered = size_t{1} << 17, kSitesRemembered = size_t{1} << 18;
+
+inline Ref key_of(const c10::TensorImpl* tensor) {
+  return checked(PyLong_FromVoidPtr(const_cast<c10::TensorImpl*>(tensor)));
+}
+
+inline KnownMap& known() { return *hook->known; }
+
+inline PyObject* source_of(const at::Tensor& tensor) {  // borrowed
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (PyObject* source = known().get(impl)) return source;
+  if (PyObject* source = known().put_twin(impl)) return source;
+  Quiet quiet;
+  Ref object = checked(THPVariable_Wrap(tensor));
+  checked(PyObject_CallOneArg(hook->outside.get(), object.get()));
+  PyObject* source = known().get(impl);
+  if (source == nullptr) throw std::runtime_error("a tensor from outside was not noted");
+  return source;
+}
+
+inline bool is_output(PyObject* source) { return Py_IS_TYPE(source, hook->output_type); }
+
+inline PyObject* subject_of(PyObject* source) {
+  return is_output(source) ? hook->output_subject.get(source) : PyTuple_GET_ITEM(source, 2);
+}
+
+// Of a source from outside: "parameter", "buffer", "state", "batch" or "outside".
+inline const char* kind_of(PyObject* source) {
+  const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(source, 0));
+  if (kind == nullptr) throw PythonError();
+  return kind;
+}
+
+inline bool lasts(PyObject* source) {
+  if (is_output(source)) return true;
+  const char* kind = kind_of(source);
+  return kind[0] == 'p' || kind[0] == 's' || (kind[0] == 'b' && kind[1] == 'u');
+}
+
+
+inline bool is_user_code(PyObject* code) {
+  if (const bool* found = hook->user_codes.find(code)) return *found;
+  Ref name = checked(PyObject_GetAttrString(code, "co_filename"));
+  Ref answer = checked(PyObject_CallOneArg(hook->user_file.get(), name.get()));
+  if (hook->user_codes.size() >= kCodesRemembered) {
+    hook->user_codes.clear();
+    hook->codes.clear();
+  }
+  hook->codes.push_back(Ref::share(code));
+  return hook->user_codes[code] = answer.get() == Py_True;
+}
+
+inline PyObject* code_of(PyFrameObject* frame) {  // borrowed: the frame keeps it
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  Py_DECREF(code);
+  return reinterpret_cast<PyObject*>(code);
+}
+
+inline Ref back_of(PyFrameObject* frame) {
+  return Ref::take(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
+}
+
+inline PyFrameObject* as_frame(const Ref& ref) { return reinterpret_cast<PyFrameObject*>(ref.get()); }
+
+inline Ref number(long value) { return checked(PyLong_FromLong(value)); }
+inline Ref address(const void* pointer) { return checked(PyLong_FromVoidPtr(const_cast<void*>(pointer))); }
+
+// The key of a site as capture/eager.py makes it.
+inline Ref python_key(const Operator& op, const SiteKey& key, PyObject* scope, PyObject* subject) {
+  if (key.phase == kBackward) return checked(PyTuple_Pack(2, op.object.get(), subject));
+  Ref code = address(key.code), lasti = number(key.lasti);
+  if (key.phase == kOptimizer) {
+    return checked(
+        PyTuple_Pack(5, op.object.get(), scope, code.get(), lasti.get(), subject));
+  }
+  Ref phase = number(key.phase), user = address(key.user), user_lasti = number(key.user_lasti),
+      caller_lasti = number(key.caller_lasti);
+  return checked(PyTuple_Pack(9, op.object.get(), scope, phase.get(), code.get(), lasti.get(),
+                              user.get(), user_lasti.get(), caller_lasti.get(), subject));
+}
+
+inline PyObject* thread_state() {
+  thread_local PyObject* state = nullptr;  // kept alive by the thread's own dictionary
+  thread_local uint64_t generation = 0;
+  if (generation != hook->generation) {
+    Ref found = checked(PyObject_GetAttrString(hook->local.get(), "state"));
+    state = found.get();
+    generation = hook->generation;
+  }
+  return state;
+}
+
+struct Found {
+  SiteKey key;
+  Ref subject;
+  PyObject* site = nullptr;
+  bool leaves_eval = false;
+};
+
+// The forward node or the parameter whose gradient is computed; false if Python must find out.
+inline bool find_origin(PyObject* state, Found& found) {
+  const auto current = torch::autograd::get_current_node();
+  if (!current) {
+    found.subject = Ref::share(Py_None);
+    return true;
+  }
+  const uint64_t sequence = current->sequence_nr();
+  if (sequence == kAccumulate) {
+    const auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(current.get());
+    if (accumulate == nullptr || !accumulate->variable.defined()) return false;
+    Ref key = key_of(accumulate->variable.unsafeGetTensorImpl());
+    PyObject* leaf = PyDict_GetItemWithError(hook->by_id.get(), key.get());
+    if (leaf == nullptr) return false;
+    found.subject = Ref::share(leaf);
+    return true;
+  }
+  PyObject* home = hook->home.get(state);
+  if (home == Py_None) return false;
+  if (home != state && PyList_GET_SIZE(hook->node_of_number.get(state)) != 0) return false;
+  PyObject* nodes = hook->node_of_number.get(home);
+  const int64_t index = static_cast<int64_t>(sequence) - hook->number_base.number(home);
+  if (index < 0 || index >= PyList_GET_SIZE(nodes)) return false;
+  found.subject = Ref::share(PyList_GET_ITEM(nodes, index));
+  return true;
+}
+
+// The parameter an optimizer's operator is about, or all of them; false if Python must find out.
+inline bool find_subject(const Call& call, Found& found) {
+  if (call.sources.empty()) {
+    found.subject = Ref::share(Py_None);
+    return true;
+  }
+  PyObject* first = subject_of(call.sources[0]);
+  if (!call.op->nested && PyUnicode_GET_LENGTH(first) != 0) {
+    found.subject = Ref::share(first);
+    return true;
+  }
+  Ref all = checked(PyList_New(0));
+  bool differ = false;
+  for (PyObject* source : call.sources) {
+    PyObject* subject = subject_of(source);
+    if (PyUnicode_GET_LENGTH(subject) == 0) continue;
+    if (PyList_Append(all.get(), subject) < 0) throw PythonError();
+    PyObject* before = PyList_GET_ITEM(all.get(), 0);
+    differ = differ || (subject != before && PyUnicode_Compare(subject, before) != 0);
+  }
+  if (PyList_GET_SIZE(all.get()) == 0) return false;
+  found.subject = differ ? checked(PyList_AsTuple(all.get()))
+                         : Ref::share(PyList_GET_ITEM(all.get(), 0));
+  return true;
+}
+
+// Which call site this is; false if Python must find out.
+inline bool find_site(PyObject* state, const Call& call, Found& found) {
+  int phase = static_cast<int>(hook->phase.number(state));
+  PyObject* scope = hook->scope.get(state);
+  SiteKey& key = found.key;
+  key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
+  PyFrameObject* frame = PyEval_GetFrame();
+  PyObject* code = frame == nullptr ? nullptr : code_of(frame);
+  if (frame == nullptr || code == hook->engine_code.get()) {
+    phase = kBackward;
+    if (!find_origin(state, found)) return false;
+  } else {
+    if (phase >= kEval || hook->backward_depth.number(state) != 0) {
+      if (phase != kOptimizer) {
+        if (hook->backward_depth.number(state) != 0) return false;
+        if (phase == kEval) {
+          found.leaves_eval =
+              hook->depth.number(state) == 0 && c10::GradMode::is_enabled();
+          if (found.leaves_eval) phase = kForward;
+        } else if (phase == kTail) {
+          phase = c10::GradMode::is_enabled() ? kForward : kOptimizer;
+        }
+      }
+    }
+    key.scope = scope;
+    key.code = code;
+    key.lasti = PyFrame_GetLasti(frame);
+    if (phase == kOptimizer) {
+      if (!find_subject(call, found)) return false;
+    } else {
+      found.subject = Ref::share(Py_None);
+      Ref user = Ref::share(reinterpret_cast<PyObject*>(frame));
+      while (!is_user_code(code_of(as_frame(user)))) {
+        Ref back = back_of(as_frame(user));
+        if (!back) break;
+        user = std::move(back);
+      }
+      key.user = code_of(as_frame(user));
+      key.user_lasti = PyFrame_GetLasti(as_frame(user));
+      if (hook->depth.number(state) != 0) {
+        // In a module, a helper called from two lines is two places.
+        Ref caller = back_of(as_frame(user));
+        key.caller_lasti = caller ? PyFrame_GetLasti(as_frame(caller)) : 0;
+      }
+    }
+  }
+  key.phase = phase;
+  key.subject = found.subject.get();
+  const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time
+  if (stable) {
+    if (const FoundSite* at = hook->found_sites.find(key)) {
+      found.site = at->site;
+      return true;
+    }
+  }
+  Ref object = python_key(*call.op, key, scope, found.subject.get());
+  found.site = PyDict_GetItemWithError(hook->sites.get(), object.get());
+  if (found.site == nullptr) return false;
+  if (stable) {
+    if (hook->found_sites.size() >= kSitesRemembered) hook->found_sites.clear();
+    hook->found_sites[key] = FoundSite{found.site, Ref::share(found.subject.get())};
+  }
+  return true;
+}
+
+}  // namespace opscope
