@@ -218,16 +218,19 @@ class Meter:
 
     def _flush(self) -> tuple[Ticket | None, array[int]]:
         """Enqueue what devices have not been given yet; nothing waits for the rows of before."""
-        if self.hook is not None:
-            self.hook.launch_all()
+        self.take_native()
         ticket = self.engine.flush()
         copies, self._copies = self._copies, array("q")
-        if self.hook is not None:
-            moments, more_copies = self.hook.end_step()
-            self.moments.frombytes(moments)
-            copies.frombytes(more_copies)
         self._rows = {k: known for k, known in self._rows.items() if known.filled}
         return ticket, copies
+
+    def take_native(self) -> None:
+        """Have native code enqueue what waits, and take over what it knows of this step."""
+        if self.hook is not None:
+            self.hook.launch_all()
+            moments, copies = self.hook.end_step()
+            self.moments.frombytes(moments)
+            self._copies.frombytes(copies)
 
     def _known(self, tensor: Any, source: Source | None) -> _Known | None:
         known = self._rows.get(source) if source is not None else None

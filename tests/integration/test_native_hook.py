@@ -34,6 +34,7 @@ from helpers import models, twice
 from helpers.models import MODELS, Squared
 from helpers.program import python
 from helpers.twice import STATS, VALUES, Facts, capturing, watch, watch_twice
+from opscope.capture import hook
 from opscope.events import BaseSink, Want
 from opscope.messages import forget_said
 from opscope.read.run import open_run
@@ -928,6 +929,22 @@ def test_a_run_goes_over_to_the_hook_between_two_steps(run, by_key, capsys) -> N
     if not by_key:  # by its key the hook sees autograd add in place, which a mode prevents
         twice.assert_same_facts(late, python)
     assert "internal error" not in capsys.readouterr().err
+
+
+def test_a_hook_that_cannot_be_adopted_leaves_the_run_as_it_was(monkeypatch, capsys) -> None:
+    def broken(*args: Any) -> None:
+        raise RuntimeError("not today")
+
+    run = PROGRAMS["aliases"]
+    warm_up(run)
+    forget_said()
+    monkeypatch.setattr(hook, "Hook", broken)
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, "key_allowed", True, raising=False)
+        late, python = twice.watch_going_over(run, 2, by_key=True)
+    same_results(late, python)
+    twice.assert_same_facts(late, python)
+    assert "not today" in capsys.readouterr().err
 
 
 UNTIL_THE_HOOK_IS_THERE = """

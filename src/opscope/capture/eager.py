@@ -12,7 +12,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from opscope.capture.operators import (
     WRITE,
     Operator,
     flatten,
-    keeps_values,
 )
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
@@ -306,11 +305,10 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self._measure_inputs(flags, node, index, tensors, sources)
             else:
                 flags = 0
-            if operator.writes:
-                written = operator.written(args, kwargs)
-                if operator.spared >= 0:
-                    written = _without(written, operator.unchanged(args, kwargs))
-                self.pipeline.meter.before_write(written)
+            if operator.asynchronous or operator.waits:
+                self.pipeline.meter.before_write(tensors)  # schemas of collectives do not say so
+            elif operator.writes:
+                self.pipeline.meter.before_write(operator.written(args, kwargs))
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             return run(*args, **kwargs) if kwargs else run(*args)
@@ -343,8 +341,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
                 self.end_call(plan, call, operator, produced, tensors, sources)
             elif flags & _OUTPUT_STATS:
                 produced = operator.produced(result, args, kwargs)
-                same = operator.unchanged(args, kwargs) if operator.spared >= 0 else ()
-                self._measure_outputs(operator, node, index, produced, tensors, sources, same)
+                self._measure_outputs(operator, node, index, produced, tensors, sources)
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
         return result
@@ -619,24 +616,17 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         produced: list[Tensor | None],
         tensors: list[Tensor],
         sources: list[Source],
-        unchanged: Sequence[Tensor],
     ) -> None:
         """Rows of outputs, where no sink wants the tensors themselves."""
         meter = self.pipeline.meter
-        known = dict(zip(map(id, tensors), sources, strict=True)) if unchanged else {}
-        same = {id(tensor): (tensor, known[id(tensor)]) for tensor in unchanged}
         with self._measuring():
             meter.found_bad = False
             viewed = _viewed(operator, produced, tensors, sources)
             measure, step, node_id = meter.measure, self.step, node.id
-            if many := len(produced) >= MANY:
-                meter.engine.gather(True)
-            for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
-                if tensor is not None and not output.uninitialised:
-                    of = same.get(id(tensor), viewed)
-                    measure(step, node_id, index, OUTPUT, slot, tensor, output, of)
-            if many:
-                meter.engine.gather(False)
+            with meter.engine.gathering() if len(produced) >= MANY else _FREE:
+                for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
+                    if tensor is not None and not output.uninitialised:
+                        measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
             if meter.found_bad and self.alarm is not None:
                 self.alarm(node, index, True, tensors, produced)
 
@@ -696,6 +686,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         for tensor in tensors:
             for plan, call, value in self.late.pop(_memory_of(tensor), ()):
                 with quiet():
+                    self.pipeline.meter.before_write([value.tensor])  # it has been written to
                     self.pipeline.outputs(plan, call, [value])
 
     # ------------------------------------------------------------------ for the native hook
@@ -773,11 +764,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         return self._last_orders
 
 
-def _without(tensors: list[Tensor], others: list[Tensor]) -> list[Tensor]:
-    left_out = {id(tensor) for tensor in others}
-    return [tensor for tensor in tensors if id(tensor) not in left_out]
-
-
 def _viewed(
     operator: Operator,
     produced: list[Tensor | None],
@@ -788,10 +774,8 @@ def _viewed(
     if not (operator.same_elements and produced and tensors):
         return None
     view, base = produced[0], tensors[0]
-    if view is None or view.numel() != base.numel() or not keeps_values(base.dtype, view.dtype):
+    if view is None or view.numel() != base.numel() or view.dtype != base.dtype:
         return None
-    if not operator.view and not base.is_cuda:
-        return None  # NumPy may have written to it meanwhile, and the copy shows it
     return base, sources[0]
 
 

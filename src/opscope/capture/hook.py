@@ -85,6 +85,7 @@ class Hook:
         self._memory: RowMemory
         self._state = (False, False, -1)
         if Hook._active is not None:
+            Hook._active._mode.pipeline.meter.take_native()
             Hook._active._leave()
         Hook._active = self
         meter = mode.pipeline.meter

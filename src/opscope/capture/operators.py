@@ -12,13 +12,6 @@ _UNDECLARED_MUTATIONS = {
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
-_SCALED_GRADIENTS = {
-    # Their schemas say that gradients are written, which they are only if `grad_scale` is given.
-    "aten::_fused_adam_": "grads",
-    "aten::_fused_adamw_": "grads",
-    "aten::_fused_sgd_": "grads",
-    "aten::_fused_adagrad_": "grads",
-}
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::lift"}
 _IGNORED_NAMESPACES = {"profiler", "prim"}
 _COLLECTIVE_NAMESPACES = {"c10d", "_c10d_functional"}
@@ -48,21 +41,13 @@ _SAME_ELEMENTS = {
     "aten::expand",
     "aten::slice",
     "aten::select",
-    "aten::clone",
-    "aten::_to_copy",
 }
-"""Views and copies that have the elements of their first input, if they have as many of them, of
-the same type or of one that has all its numbers."""
-_WIDER = {
-    torch.float16: (torch.float32, torch.float64),
-    torch.bfloat16: (torch.float32, torch.float64),
-    torch.float32: (torch.float64,),
+"""Views that have the elements of what they view, if they have as many of the same type."""
+_FILLING = {
+    *("aten::zeros", "aten::zeros_like", "aten::new_zeros", "aten::zero_", "aten::zero"),
+    *("aten::ones", "aten::ones_like", "aten::new_ones"),
+    *("aten::full", "aten::full_like", "aten::new_full", "aten::fill_", "aten::fill"),
 }
-
-
-def keeps_values(before: torch.dtype, after: torch.dtype) -> bool:
-    """Whether a conversion changes no number."""
-    return before is after or after in _WIDER.get(before, ())
 
 
 NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
@@ -78,6 +63,8 @@ class Operator:
         "asynchronous",
         "call",
         "completes",
+        "converts",
+        "fills",
         "fresh",
         "func",
         "ignored",
@@ -87,7 +74,6 @@ class Operator:
         "nested",
         "op_type",
         "same_elements",
-        "spared",
         "uninitialised",
         "view",
         "waits",
@@ -122,15 +108,15 @@ class Operator:
             or (namespace == "c10d" and a.name.startswith("output"))
             or a.name in _UNDECLARED_MUTATIONS.get(full, ())
         )
-        gradients = _SCALED_GRADIENTS.get(full)
-        self.spared = next((i for i, a in enumerate(arguments) if a.name == gradients), -1)
-        """The argument that is written to only if `grad_scale` is given; below 0: none."""
         returns: Any = () if schema is None else schema.returns
         self.view = full in _UNDECLARED_VIEWS or any(
             r.alias_info is not None and not r.alias_info.is_write for r in returns
         )
         self.writes = bool(self.mutated)
         self.same_elements = full in _SAME_ELEMENTS
+        self.converts = full == "aten::_to_copy"
+        self.fills = full in _FILLING
+        """Whether its output is memory that kernels of the user's are likely to write to next."""
         tensors = any("Tensor" in str(r.type) for r in returns)
         single = (
             len(returns) == 1
@@ -159,12 +145,6 @@ class Operator:
         for index, name in self.mutated:
             flatten(args[index] if index < len(args) else (kwargs or {}).get(name), found)
         return found
-
-    def unchanged(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
-        """Tensors of a GPU that this call says it writes to, and does not."""
-        if not 0 <= self.spared < len(args) or (kwargs or {}).get("grad_scale") is not None:
-            return []
-        return [tensor for tensor in args[self.spared] if tensor.is_cuda]
 
     def produced(
         self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None

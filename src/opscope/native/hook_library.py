@@ -61,12 +61,15 @@ def background_has_ended() -> bool:
 
 _background: tuple[int, subprocess.Popen[bytes]] | None = None
 """The process that began to build, and the one that builds."""
+_tried = False
+"""Once per process: a build that leaves nothing behind will not do better the next time."""
 
 
 def _build_in_background() -> None:
-    global _background
-    if _background is not None:
+    global _background, _tried
+    if _tried:
         return
+    _tried = True
     say_once("building the native hook in the background, once; watching is slower until then")
     building = subprocess.Popen(
         [sys.executable, "-m", "opscope.native"],

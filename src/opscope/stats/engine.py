@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.messages import say_once
@@ -80,10 +81,17 @@ class Engine:
             self._cuda = CudaRows(self._precision, self._new_device)
         self._cuda.submit(tensor, address)
 
-    def gather(self, on: bool) -> None:
-        """Begin or end a series of many tensors that are best read together."""
-        if self._cuda is not None:
-            self._cuda.gather(on)
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Many tensors come now that are best read together."""
+        if self._cuda is None:
+            yield
+            return
+        self._cuda.gather(True)
+        try:
+            yield
+        finally:
+            self._cuda.gather(False)
 
     @property
     def has_device(self) -> bool:

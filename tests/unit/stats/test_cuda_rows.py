@@ -321,6 +321,8 @@ def test_batches_are_read_at_their_limits(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_tensors_whose_memory_was_freed_stay_without_numbers() -> None:
     engine = CudaRows()
+    for _ in range(3):  # memory for rows is used again, with the rows of others in it
+        rows(engine, [torch.full((8,), 3.0).to(DEVICE) for _ in range(3)])
     tensors = [torch.ones(8).to(DEVICE) for _ in range(3)]
     storage = tensors[1].untyped_storage()
     found = records(engine, tensors, between=lambda: storage.resize_(0))

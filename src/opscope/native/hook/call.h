@@ -19,8 +19,6 @@ struct Call {
   c10::SmallVector<const at::Tensor*, 8> tensors;
   c10::SmallVector<PyObject*, 8> sources;
   c10::SmallVector<const at::Tensor*, 4> written;
-  // Which of `tensors` are in `written` and still the same afterwards.
-  size_t unchanged = 0, unchanged_end = 0;
   std::vector<Job> jobs;
   c10::SmallVector<at::Tensor, 8> inputs;  // kept for the alarm
   c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
@@ -67,11 +65,6 @@ inline bool collect(Call& call, const Arguments& stack) {
     if (op.mutated[i]) {
       for (size_t at = first; at < call.tensors.size(); ++at) {
         call.written.push_back(call.tensors[at]);
-      }
-      if (static_cast<int>(i) == op.spared && arguments[op.grad_scale].isNone() &&
-          first < call.tensors.size() && call.tensors[first]->is_cuda()) {
-        call.unchanged = first;
-        call.unchanged_end = call.tensors.size();
       }
     }
   }

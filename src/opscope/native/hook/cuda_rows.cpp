@@ -1,5 +1,6 @@
 #include "cuda_rows.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 
@@ -92,6 +93,19 @@ bool CudaLane::enter() {
   return driver().is_capturing(stream_, &status) == 0 && status == 0;
 }
 
+// Whether the current stream is being captured: what is launched then becomes part of a graph.
+bool CudaLane::capturing() const {
+  const auto* guard = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index_));
+  if (guard->getStream(device).id() != stream_id_) {
+    Ref found = checked(PyObject_CallMethod(device_.get(), "capturing", nullptr));
+    return found.get() == Py_True;
+  }
+  if (stream_ == nullptr) return false;  // the default stream cannot be captured
+  int status = 0;
+  return driver().is_capturing(stream_, &status) != 0 || status != 0;
+}
+
 const CudaLane::Kernel& CudaLane::kernel(int number, bool aligned, bool runs) {
   Kernel& kernel =
       kernels_[4 * static_cast<size_t>(number) + (runs ? 2 : 0) + (aligned ? 1 : 0)];
@@ -115,6 +129,8 @@ void CudaLane::launch(const Kernel& kernel, int64_t programs, int64_t tensors,
   for (size_t i = 0; i < count; ++i) parameters[i] = &values[i];
   parameters[count] = &scratch;
   parameters[count + 1] = &profile;
+  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index_));
+  const c10::DeviceGuard guard(device);
   const int failed = driver().launch(
       kernel.function, static_cast<unsigned>(programs), static_cast<unsigned>(tensors), 1,
       kernel.threads, 1, 1, kernel.shared, stream_, parameters, nullptr);
@@ -275,6 +291,7 @@ void CudaLane::launch(size_t number) {
 }
 
 void CudaLane::end_step() {
+  if (!waiting_.empty() && capturing()) return;
   launch_all();
   table_ = table_end_ = 0;  // the device reads them, and somebody else will write to them
 }
@@ -293,13 +310,14 @@ bool CudaLane::python_waits(const at::Tensor& tensor) const {
 }
 
 void CudaLane::launch_together() {
+  if (waiting_.empty() || capturing()) return;
   for (size_t number = kMiddle; number < batches_.size(); number += kClasses) launch(number);
 }
 
 void CudaLane::before_write(const at::Tensor& tensor) {
   if (waiting_.empty() || !tensor.has_storage()) return;
   const auto found = waiting_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found != waiting_.end()) launch(found->second);
+  if (found != waiting_.end() && !capturing()) launch(found->second);
 }
 
 }  // namespace opscope

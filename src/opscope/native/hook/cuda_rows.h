@@ -33,7 +33,7 @@ class CudaLane {
   void before_write(const at::Tensor& tensor);
   // Read everything that waits.
   void launch_all();
-  // Read everything that waits; the tables are given back.
+  // Read everything that waits; the tables are given back. Nothing while a graph is captured.
   void end_step();
   // Whether Python's own batches wait to read memory that is about to be written to.
   bool python_waits(const at::Tensor& tensor) const;
@@ -57,6 +57,7 @@ class CudaLane {
   };
   static Layout layout_of(const at::Tensor& tensor);
   bool enter();
+  bool capturing() const;
   const Kernel& kernel(int number, bool aligned, bool runs = false);
   void launch(size_t batch);
   template <size_t count>

@@ -145,6 +145,7 @@ inline void watch(const Road& road) {
       finish(call, handle, *stack);
       call.release();
     } catch (const std::exception& error) {
+      hook->rows.together = false;
       call.release();
       report(error.what());
     }

@@ -144,6 +144,8 @@ void register_operator(const char* name, const char* overload, PyObject* object)
   op->writes = flag("writes");
   op->view = flag("view");
   op->same_elements = flag("same_elements");
+  op->converts = flag("converts");
+  op->fills = flag("fills");
   op->only_python = flag("asynchronous") || flag("waits") || flag("fresh");
   const auto& arguments = handle->schema().arguments();
   op->shapes.resize(arguments.size());
@@ -153,12 +155,6 @@ void register_operator(const char* name, const char* overload, PyObject* object)
     if (type.find("Tensor") == std::string::npos) continue;
     op->shapes[i] = type == "Tensor" || type == "Tensor?" ? 1 : 2;
   }
-  Ref spared = checked(PyObject_GetAttrString(object, "spared"));
-  op->spared = static_cast<int>(PyLong_AsLong(spared.get()));
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name() == "grad_scale") op->grad_scale = static_cast<int>(i);
-  }
-  if (op->grad_scale < 0) op->spared = -1;
   Ref mutated = checked(PyObject_GetAttrString(object, "mutated"));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mutated.get()); ++i) {
     const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));

@@ -15,7 +15,8 @@
 
 namespace opscope {
 
-constexpr size_t kMany = 16;  // as in capture/eager.py
+constexpr size_t kMany = 16;     // as in capture/eager.py
+constexpr int64_t kMoment = 8;   // in calls
 constexpr size_t kNan = 80, kPosinf = 88, kNeginf = 96;  // in a record, as stats/record.py has it
 
 inline uint64_t count_at(const char* record, size_t offset) {
@@ -33,12 +34,7 @@ inline int64_t now_us() {
 // The rows of before are void; what waits to be read is read now.
 inline void announce_write(Call& call) {
   c10::SmallVector<const at::Tensor*, 4> waiting;  // that Python waits to read
-  size_t same = call.unchanged;
   for (const at::Tensor* tensor : call.written) {
-    if (same < call.unchanged_end && tensor == call.tensors[same]) {
-      ++same;
-      continue;
-    }
     hook->rows.note_write(*tensor);
     if (!tensor->is_cuda()) continue;
     CudaLane* lane = hook->rows.lane_of(*tensor);
@@ -66,12 +62,14 @@ inline void note_moment(const Call& call) {
   moments.push_back(now_us());
 }
 
-// As in capture/operators.py: whether a conversion changes no number.
-inline bool keeps_values(c10::ScalarType before, c10::ScalarType after) {
-  if (before == after) return true;
-  const bool half = before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16;
-  return (after == c10::ScalarType::Double && (half || before == c10::ScalarType::Float)) ||
-         (after == c10::ScalarType::Float && half);
+// Whether an output on a GPU has the numbers of the first input, in a wider type. (On a CPU it is
+// read: that is cheap, and NumPy may have written to the input without our notice.)
+inline bool only_widens(const Call& call, const at::Tensor& output) {
+  if (!call.op->converts || !call.base.defined() || !output.is_cuda()) return false;
+  const auto before = call.base.scalar_type();
+  return output.device() == call.base.device() && output.numel() == call.base.numel() &&
+         output.scalar_type() == c10::ScalarType::Float &&
+         (before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16);
 }
 
 // The row of what came from `source`, if it is of these very elements; null otherwise.
@@ -113,21 +111,26 @@ inline void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Ten
   if (seen.size() < produced.size()) seen.resize(produced.size());
   const Place place{hook->step, call.node_id, call.index, kOutput};
   rows.together = produced.size() >= kMany;
-  size_t same = call.unchanged;
   for (size_t slot = 0; slot < produced.size(); ++slot) {
     const at::Tensor* tensor = produced[slot];
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
     const Seen* known = nullptr;
     if (call.op->same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
-        keeps_values(call.base.scalar_type(), tensor->scalar_type())) {
+        call.base.scalar_type() == tensor->scalar_type()) {
       known = seen_of(call.base_source.get(), call.base);
+    } else if (only_widens(call, *tensor)) {
+      // A kernel that is no operator may have written to it meanwhile: not likely, if it was read a
+      // moment ago and is not memory that was made for such a kernel.
+      known = seen_of(call.base_source.get(), call.base);
+      if (known != nullptr && (known->blank || call.index - known->call > kMoment)) known = nullptr;
     }
-    if (same < call.unchanged_end && tensor == call.tensors[same]) {
-      known = seen_of(call.sources[same++], *tensor);
-    }
+    const bool blank = call.op->fills || (known != nullptr && known->blank);
+    const int64_t read_at = known != nullptr ? known->call : call.index;
     const char* record =
         rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+    seen[slot].blank = blank;
+    seen[slot].call = read_at;
     if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
   }
   if (rows.together) rows.launch_together();

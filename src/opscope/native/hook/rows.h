@@ -37,6 +37,8 @@ struct Seen {
   char* record = nullptr;
   bool filled = false;  // otherwise a device is still at it
   uint64_t clock = 0;   // when it was read, counted in writes
+  int64_t call = 0;     // and in calls of the step, for outputs
+  bool blank = false;   // whether it was filled with one number: memory for others to write to
 };
 
 // A row to be computed when the interpreter lock is released.

@@ -30,11 +30,9 @@ constexpr int kArguments = 64;
 struct Operator {
   Ref object;
   Kind kind;
-  bool ignored, nested, writes, view, same_elements, only_python;
+  bool ignored, nested, writes, view, same_elements, converts, fills, only_python;
   std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   std::vector<uint8_t> mutated;
-  // An argument that is written to only if another is given; below 0: none.
-  int spared = -1, grad_scale = -1;
 };
 
 struct SiteKey {

@@ -119,9 +119,7 @@ inline bool begin(Call& call) {
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
   if (call.op->writes) announce_write(call);
-  // NumPy may write to a tensor of the CPU without our notice, and a copy of it shows that.
-  const bool copies = call.op->same_elements && !call.tensors.empty() && call.tensors[0]->is_cuda();
-  if ((call.op->view && !call.tensors.empty()) || copies) {
+  if ((call.op->view || call.op->converts) && !call.tensors.empty()) {
     call.base = *call.tensors[0];
     call.base_source = Ref::share(call.sources[0]);
   }

@@ -175,7 +175,7 @@ class DeviceRows:
     def gather(self, on: bool) -> None:
         """Let large tensors wait for company too; what has waited is read when it is over."""
         self._gathering = on
-        if not on:
+        if not on and not self._capturing():
             for batch in self._batches[_MIDDLE::_CLASSES]:
                 if batch is not None and batch.held:
                     self.launch(batch)
@@ -274,6 +274,10 @@ class DeviceRows:
         """The current stream."""
         stream: int = self._current_stream(self._index)
         return stream
+
+    def capturing(self) -> bool:
+        """Whether the current stream is being captured into a graph."""
+        return bool(self._capturing())
 
     @property
     def one_stream(self) -> bool:

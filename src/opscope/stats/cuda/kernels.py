@@ -391,7 +391,9 @@ def parts(
     none = tl.program_id(0) * 0
     n = n.to(tl.int64)
     _, programs = _cut(n, coarse, group, limit)
-    for pid in range(tl.program_id(0).to(tl.int64), programs, tl.num_programs(0)):
+    # The first one writes the head, also of a tensor whose memory is gone.
+    count = tl.maximum(programs, 1)
+    for pid in range(tl.program_id(0).to(tl.int64), count, tl.num_programs(0)):
         _program(
             pid, coarse, x, n, part, head, times, none, none, none, none, none,
             load, form, group, False, aligned, precise, limit, threads, unroll, ptx,
