@@ -165,14 +165,14 @@ def facts_of(node: Node) -> dict[str, Any]:
     }
 
 
-def engine(native: bool) -> Engine:
+def engine(native: bool | None) -> Engine:
     """With the hook, or without any native code."""
-    return Engine() if native else NumpyEngine()
+    return NumpyEngine() if native is False else Engine()
 
 
 @contextlib.contextmanager
-def capturing(sink: Any, native: bool) -> Iterator[TorchCapture]:
-    """Watch a block with this sink."""
+def capturing(sink: Any, native: bool | None) -> Iterator[TorchCapture]:
+    """Watch a block with this sink; None: without the hook now, with it perhaps later."""
     capture = TorchCapture(Pipeline([sink], engine(native)), lambda: 0)
     sink.capture = capture
     capture.start()
@@ -211,13 +211,8 @@ def watch_going_over(
             patch.setattr(hook.Hook, "key_allowed", by_key)
             patch.setattr(hook, "load", lambda: None)
             patch.setattr(hook, "built_meanwhile", built_meanwhile if late else lambda: None)
-            capture = TorchCapture(Pipeline([listener], Engine()), lambda: 0)
-            listener.capture = capture
-            capture.start()
-            try:
+            with capturing(listener, None):
                 listener.facts.result = program()
-            finally:
-                capture.stop()
         found.append(listener.facts)
     return found[0], found[1]
 

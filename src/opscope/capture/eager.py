@@ -25,15 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from opscope.capture.failures import report_failure
 from opscope.capture.guards import quiet
 from opscope.capture.known import KnownTensors
-from opscope.capture.operators import (
-    NEW,
-    NOTHING,
-    SEVERAL,
-    VIEW,
-    WRITE,
-    Operator,
-    flatten,
-)
+from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute, user_files
@@ -693,6 +685,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     def know_by(self, key: Callable[[Any], int], known: KnownTensors) -> None:
         """Know tensors by another key from the step to come on."""
+        self.names.rekey(key)
         self.key = key
         self.known = known
         known.restart(self.names.by_id)

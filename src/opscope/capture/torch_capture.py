@@ -30,7 +30,7 @@ from opscope.capture.eager import Alarm, EagerMode
 from opscope.capture.failures import report_failure
 from opscope.capture.guards import plain_torch
 from opscope.capture.kept_state import KeptState
-from opscope.capture.known import Known, KnownTensors
+from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
@@ -142,20 +142,15 @@ class TorchCapture:
         if pushed:
             self._take_off(state)
         try:
-            self._know_by(self._native.key, self._native.Known())
+            self._mode.know_by(self._native.key, self._native.Known())
             self._attach_hook()
             say(f"the native hook is there: watching is faster from step {step} on")
         except Exception as error:  # noqa: BLE001 - watching must never end training
             report_failure(error)
             self._native = self._mode.hook = None
-            self._know_by(id, Known())
+            self._mode.know_by(id, Known())
         if pushed:
             self._put_on(state)
-
-    def _know_by(self, key: Callable[[Any], int], known: KnownTensors) -> None:
-        """Know tensors by another key from here on."""
-        self._names.rekey(key)
-        self._mode.know_by(key, known)
 
     def _tell_hook(self) -> None:
         if self._mode.hook is not None:

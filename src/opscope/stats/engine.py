@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opscope.messages import say_once
@@ -12,12 +12,8 @@ from opscope.stats.native_cpu import Fill, fill_by_numpy, filler
 
 if TYPE_CHECKING:
     from opscope.stats.cuda.device import DeviceRows
-    from opscope.stats.cuda.engine import CudaRows
+    from opscope.stats.cuda.engine import CudaRows, OnDevice
     from opscope.stats.cuda.fallback import FallbackRows
-
-
-OnDevice = Callable[[int, "DeviceRows | FallbackRows"], None]
-"""Told of the index of a device and of what computes its rows."""
 
 
 class Ticket(Protocol):

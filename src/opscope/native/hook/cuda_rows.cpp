@@ -88,9 +88,13 @@ bool CudaLane::enter() {
     if (alone.get() != Py_True) return false;
     stream_id_ = id;
   }
-  if (stream_ == nullptr) return true;  // the default stream cannot be captured
+  return !stream_is_captured();
+}
+
+bool CudaLane::stream_is_captured() const {
+  if (stream_ == nullptr) return false;  // the default stream cannot be captured
   int status = 0;
-  return driver().is_capturing(stream_, &status) == 0 && status == 0;
+  return driver().is_capturing(stream_, &status) != 0 || status != 0;
 }
 
 // Whether the current stream is being captured: what is launched then becomes part of a graph.
@@ -101,9 +105,7 @@ bool CudaLane::capturing() const {
     Ref found = checked(PyObject_CallMethod(device_.get(), "capturing", nullptr));
     return found.get() == Py_True;
   }
-  if (stream_ == nullptr) return false;  // the default stream cannot be captured
-  int status = 0;
-  return driver().is_capturing(stream_, &status) != 0 || status != 0;
+  return stream_is_captured();
 }
 
 const CudaLane::Kernel& CudaLane::kernel(int number, bool aligned, bool runs) {

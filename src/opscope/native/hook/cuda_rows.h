@@ -58,6 +58,7 @@ class CudaLane {
   static Layout layout_of(const at::Tensor& tensor);
   bool enter();
   bool capturing() const;
+  bool stream_is_captured() const;
   const Kernel& kernel(int number, bool aligned, bool runs = false);
   void launch(size_t batch);
   template <size_t count>

@@ -259,6 +259,19 @@ inline PyObject* install(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+inline PyObject* remove(PyObject*, PyObject*) {
+  if (interpreter.installed) {
+    getPyInterpreter()->vtable_ = interpreter.original;
+    interpreter.installed = false;
+  }
+  if (hook != nullptr) {
+    hook->recording = false;
+    hook->mode_pointer = nullptr;
+    hook->rows.lanes.clear();
+  }
+  Py_RETURN_NONE;
+}
+
 // Registers our function for our key, once; false if somebody else has the key.
 inline bool claim_key() {
   static std::unique_ptr<torch::Library> library;

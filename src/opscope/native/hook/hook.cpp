@@ -29,19 +29,6 @@ PyObject* py_watch_thread(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-PyObject* remove(PyObject*, PyObject*) {
-  if (interpreter.installed) {
-    getPyInterpreter()->vtable_ = interpreter.original;
-    interpreter.installed = false;
-  }
-  if (hook != nullptr) {
-    hook->recording = false;
-    hook->mode_pointer = nullptr;
-    hook->rows.lanes.clear();
-  }
-  Py_RETURN_NONE;
-}
-
 Ref take(PyObject* settings, const char* name) {
   PyObject* found = PyDict_GetItemString(settings, name);
   if (found == nullptr) throw std::runtime_error(std::string("missing: ") + name);

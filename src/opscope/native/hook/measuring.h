@@ -104,8 +104,9 @@ inline void measure_inputs(Call& call) {
   }
 }
 
-inline void measure_outputs(Call& call, const c10::SmallVectorImpl<const at::Tensor*>& produced,
-                     PyObject* outputs) {
+inline void measure_outputs(Call& call,
+                            const c10::SmallVectorImpl<const at::Tensor*>& produced,
+                            PyObject* outputs) {
   RowBook& rows = hook->rows;
   auto& seen = rows.outputs(call.node_id);
   if (seen.size() < produced.size()) seen.resize(produced.size());
@@ -158,7 +159,7 @@ inline void begin_in_python(Call& call, PyObject* node) {
 }
 
 inline void end_in_python(Call& call, PyObject* node,
-                   const c10::SmallVectorImpl<const at::Tensor*>& produced) {
+                          const c10::SmallVectorImpl<const at::Tensor*>& produced) {
   Quiet quiet;
   Ref outputs = list_of(produced);
   Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));

@@ -119,7 +119,8 @@ inline bool begin(Call& call) {
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
   if (call.op->writes) announce_write(call);
-  if ((call.op->view || call.op->converts) && !call.tensors.empty()) {
+  if (!call.tensors.empty() &&
+      (call.op->view || (call.op->converts && call.tensors[0]->is_cuda()))) {
     call.base = *call.tensors[0];
     call.base_source = Ref::share(call.sources[0]);
   }

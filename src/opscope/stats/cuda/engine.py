@@ -15,6 +15,9 @@ from opscope.stats.cuda.layout import readable
 from opscope.stats.cuda.streams import CudaStreams, NoStreams
 from opscope.stats.cuda.ticket import Ticket
 
+OnDevice = Callable[[int, DeviceRows | FallbackRows], None]
+"""Told of the index of a device and of what computes its rows."""
+
 
 class CudaRows:
     """Computes rows on the devices where the tensors are. One thread at a time uses it.
@@ -39,7 +42,7 @@ class CudaRows:
     def __init__(
         self,
         precision: str = "high",
-        on_device: Callable[[int, DeviceRows | FallbackRows], None] = lambda index, device: None,
+        on_device: OnDevice = lambda index, device: None,
     ) -> None:
         import torch
 
