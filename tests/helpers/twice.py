@@ -122,7 +122,7 @@ class _Listener(BaseSink):
             sorted(node.name for node, _ in record.changed),
         )
         self.facts.steps.append(step)
-        native = self.capture._mode.hook
+        native = self.capture._watch.hook
         self.facts.counts.append(native.counts if native is not None else (0, 0))
 
     def close(self) -> None:
@@ -165,22 +165,22 @@ def facts_of(node: Node) -> dict[str, Any]:
     }
 
 
-def engine(native: bool | None) -> Engine:
+def engine(native: bool) -> Engine:
     """With the hook, or without any native code."""
     return NumpyEngine() if native is False else Engine()
 
 
 @contextlib.contextmanager
-def capturing(sink: Any, native: bool | None) -> Iterator[TorchCapture]:
-    """Watch a block with this sink; None: without the hook now, with it perhaps later."""
+def capturing(sink: Any, native: bool) -> Iterator[TorchCapture]:
+    """Watch a block with this sink; or by the fallback."""
     capture = TorchCapture(Pipeline([sink], engine(native)), lambda: 0)
     sink.capture = capture
     capture.start()
     try:
         if native:
-            assert capture._mode.hook is not None
+            assert capture._watch.hook is not None
         else:
-            assert capture._mode.hook is None
+            assert capture._watch.hook is None
         yield capture
     finally:
         capture.stop()
@@ -195,38 +195,16 @@ def watch(program: Callable[[], Any], native: bool, wanted: Want = STATS) -> Fac
     return listener.facts
 
 
-def watch_going_over(
-    program: Callable[[], Any], steps: int, by_key: bool, wanted: Want = STATS
-) -> tuple[Facts, Facts]:
-    """Without the hook at first, and with it after so many steps; then without it throughout."""
-    module, asked = hook.load(), iter(range(10**6))
-
-    def built_meanwhile() -> Any:
-        return module if next(asked) == steps else None  # the first time is before the first step
-
-    found = []
-    for late in (True, False):
-        listener = _Listener(wanted)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(hook.Hook, "key_allowed", by_key)
-            patch.setattr(hook, "load", lambda: None)
-            patch.setattr(hook, "built_meanwhile", built_meanwhile if late else lambda: None)
-            with capturing(listener, None):
-                listener.facts.result = program()
-        found.append(listener.facts)
-    return found[0], found[1]
-
-
 def watch_twice(program: Callable[[], Any], wanted: Want = STATS) -> tuple[Facts, Facts]:
-    """With the hook, then without; called from one line, so that stacks can be equal.
-
-    The hook works as a mode here: by its dispatch key it sees the program as it is without opscope,
-    and under a mode autograd adds gradients out of place.
+    """Seen to natively, then with Python told of every call; called from one line, so that stacks
+    can be equal.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hook.Hook, "key_allowed", False)
-        one, other = (watch(program, native, wanted) for native in (True, False))
-    return one, other
+    found = []
+    for natively in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(hook.Hook, "natively", natively)
+            found.append(watch(program, True, wanted))
+    return found[0], found[1]
 
 
 def assert_same_row(found: Row, expected: Row, where: object = "", dtype: str = "") -> None:

@@ -151,7 +151,7 @@ def test_rows_are_those_of_the_values(training: Callable[[], None], streams: boo
         run()
     with recording(Recorder(Want.OUTPUT_STATS | Want.INPUT_STATS)) as rows:
         run()
-        hook = rows.capture._mode.hook
+        hook = rows.capture._watch.hook
         assert hook is None or hook.counts[0] > 200
     expected = {}
     for call in values.calls:

@@ -209,7 +209,7 @@ def test_every_operator_is_looked_at_once(tmp_path: Path) -> None:
     """After its first step a dump of statistics costs what it cost without graphs."""
     with dumping(tmp_path, saved_data="statistic") as rank:
         capture = current_session().capture
-        hook = capture._mode.hook
+        hook = capture._watch.hook
         if hook is None:
             pytest.skip("the native hook is not there")
         model = nn.Linear(4, 4)

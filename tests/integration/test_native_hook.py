@@ -1157,7 +1157,7 @@ def test_a_sink_that_raises_is_dropped_and_training_goes_on(callback, capsys) ->
     sink = Failing(callback, ValueError("broken sink"), VALUES | STATS | Want.PARAMETERS)
     with capturing(sink, native=True) as capture:
         losses = list(small_training(5))
-        native, python_calls = capture._mode.hook.counts
+        native, python_calls = capture._watch.hook.counts
     assert losses == plain
     assert sink.raised == 1
     assert len(sink.steps) in (2, 3)  # nothing after it was dropped
@@ -1176,10 +1176,10 @@ def test_an_interrupt_in_a_callback_reaches_the_script(callback, error, capsys) 
             list(small_training(6))
         stop.__traceback__ = None  # or the optimizer lives on, and steps wait for it
         assert sink.raised == 1
-        before = capture._mode.hook.counts[0]
+        before = capture._watch.hook.counts[0]
         for _ in small_training(3):  # capture still works
             pass
-        assert capture._mode.hook.counts[0] > before
+        assert capture._watch.hook.counts[0] > before
     assert len(sink.steps) >= 4
     assert "internal error" not in capsys.readouterr().err
 
@@ -1208,7 +1208,7 @@ def test_an_interrupt_of_a_signal_reaches_the_script(error, wanted) -> None:
             done = len(sink.steps)
             assert len(list(small_training(3))) == 3
             assert len(sink.steps) >= done + 2
-            assert capture._mode.hook.counts[0] > capture._mode.hook.counts[1]
+            assert capture._watch.hook.counts[0] > capture._watch.hook.counts[1]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -1231,7 +1231,7 @@ for step in range(4):
     out = model(torch.full((3, 4), 1.0 + step))
     loss = out.square().mean()
     if step == 3:
-        hook = session.capture._mode.hook
+        hook = session.capture._watch.hook
         print(*hook.counts, *sum(out.tolist(), []), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     loss.backward()
@@ -1299,7 +1299,7 @@ def main():
             optimizer.step()
             print(loss.item())
     if session is not None:
-        native, python = session.capture._mode.hook.counts
+        native, python = session.capture._watch.hook.counts
         print(native, python, file=sys.stderr)
         assert native > 2 * python, (native, python)
 
@@ -1342,7 +1342,7 @@ def train(rank, folder):
         loss.backward()
         optimizer.step()
     with open(f"{folder}/counts-{rank}", "w") as file:
-        print(*current_session().capture._mode.hook.counts, file=file)
+        print(*current_session().capture._watch.hook.counts, file=file)
     dist.destroy_process_group()
 
 if __name__ == "__main__":

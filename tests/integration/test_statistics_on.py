@@ -513,7 +513,7 @@ for step in range(steps):
         with open("/proc/self/statm") as file:
             _, resident, shared, *_ = map(int, file.read().split())
         pages[step] = resident, shared
-hook = session.capture._mode.hook
+hook = session.capture._watch.hook
 print(*(hook.counts if hook is not None else (0, 0)), *pages[100], *pages[steps - 1])
 """
 SEGMENT_PAGES = (16 << 20) // 4096

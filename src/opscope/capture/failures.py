@@ -6,6 +6,7 @@ import traceback
 
 import torch
 
+from opscope.capture.stacks import is_user_file
 from opscope.messages import say_once
 
 
@@ -13,6 +14,17 @@ def is_of_device(error: BaseException | str) -> bool:
     """Whether an error is one of a device, that we only happened to meet first."""
     kind = getattr(torch, "AcceleratorError", None)
     return (kind is not None and isinstance(error, kind)) or "CUDA error" in str(error)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an exception comes from our code, or is the script's and only passes through it.
+
+    A signal's handler runs wherever Python is just then, and may raise.
+    """
+    if not isinstance(error, Exception):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return not (frames and is_user_file(frames[-1].filename))
 
 
 def report_device(error: BaseException | str) -> None:

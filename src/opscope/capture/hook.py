@@ -1,7 +1,7 @@
-"""The native hook: capture of known call sites without a Python frame; see native/hook/hook.cpp.
+"""The native observer of operators; see native/hook/observer.h.
 
-Without it everything works the same, in Python. It is built once per torch and Python, in the
-background, when a run first finds it missing; that run goes over to it between two steps.
+Without it a dispatch mode does the same, slower: fallback.py. It is built once per torch and
+Python: ahead by `opscope doctor --build`, or by the first run that finds it missing.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
-import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import FrameType, ModuleType
+from typing import Any, ClassVar
 
 import torch
 
-from opscope.capture.failures import is_of_device, report_device
-from opscope.capture.stacks import is_user_file
-from opscope.capture.thread_state import RESERVED, Site, ThreadState
-from opscope.events import Node, Output
+from opscope.capture import guards
+from opscope.capture.failures import is_of_device, is_ours, report_device
+from opscope.capture.operators import Operator, as_texts
+from opscope.capture.stacks import is_generated_file, is_user_file
+from opscope.capture.thread_state import Site, ThreadState
+from opscope.capture.watching import ENGINE, UNKNOWN, Begun, OperatorWatch
+from opscope.events import Node, Output, Source
 from opscope.messages import say_once
 from opscope.native import build
-from opscope.native.hook_library import background_has_ended, find_hook
+from opscope.native.hook_library import find_hook
 from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
 from opscope.stats.cuda.fallback import FallbackRows
@@ -30,17 +31,13 @@ from opscope.stats.cuda.forms import forms
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import DTYPES
 
-if TYPE_CHECKING:
-    from opscope.capture.eager import EagerMode
-    from opscope.capture.operators import Operator
-
 _MODULE = "opscope_hook"
 
 
 @functools.cache
 def load() -> ModuleType | None:
     """The native module, if there is one for this torch and this Python."""
-    if build.switched_off() or sys.version_info < (3, 11):
+    if build.switched_off():
         return None
     path = find_hook(torch)
     if path is None:
@@ -58,76 +55,78 @@ def load() -> ModuleType | None:
     return module
 
 
-def built_meanwhile() -> ModuleType | None:
-    """The native module, if the background has built it since this was last asked."""
-    if not background_has_ended():
-        return None
-    load.cache_clear()
-    return load()
-
-
 class Hook:
-    """The hook at work for one mode. One at a time is active in a process: the latest."""
+    """The observer at work for one capture. One at a time is active in a process: the latest."""
 
-    key_allowed = True
-    """Whether operators may reach it by a dispatch key; otherwise only by the mode."""
+    natively = True
+    """Whether known call sites are seen to natively; otherwise Python is told of every call."""
     _active: ClassVar[Hook | None] = None
 
-    def __init__(
-        self,
-        module: ModuleType,
-        mode: EagerMode,
-        row_function: int,
-        become_mode: Callable[[], None],
-    ) -> None:
+    def __init__(self, module: ModuleType, watch: OperatorWatch, row_function: int) -> None:
         self._module = module
-        self._mode = mode
+        self._watch = watch
         self._memory: RowMemory
         self._state = (False, False, -1)
         if Hook._active is not None:
-            Hook._active._mode.pipeline.meter.take_native()
+            Hook._active._watch.pipeline.meter.take_native()
             Hook._active._leave()
         Hook._active = self
-        meter = mode.pipeline.meter
+        meter = watch.pipeline.meter
         module.configure(
             {
-                "mode": mode,
-                "local": mode.threads.local,
-                "sites": mode.sites,
-                "late": mode.late,
-                "known": mode.known,
-                "by_id": mode.names.by_id,
-                "engine_code": mode.engine_code,
+                "local": watch.threads.local,
+                "sites": watch.sites,
+                "late": watch.late,
+                "known": watch.known,
+                "by_id": watch.names.by_id,
+                "engine_code": ENGINE,
                 "user_file": is_user_file,
-                "outside": mode.outside,
-                "plan_for": mode.pipeline.plan_for,
-                "add_outputs": mode.add_outputs,
-                "begin_call": mode.begin_call,
-                "end_call": mode.end_call,
+                "generated_file": is_generated_file,
+                "begin": self._begin,
+                "finish": watch.finish,
+                "end_setup": watch.end_setup,
+                "new_operator": _operator,
+                "only_python": not self.natively,
+                "outside": watch.outside,
+                "unknown": UNKNOWN,
+                "plan_for": watch.pipeline.plan_for,
+                "add_outputs": watch.add_outputs,
+                "begin_call": watch.begin_call,
+                "end_call": watch.end_call,
                 "before_write": meter.before_native_write,
-                "become_mode": become_mode,
                 "report": _report,
-                "alarm": mode.alarm,
-                "reserved": RESERVED,
+                "alarm": watch.alarm,
                 "ThreadState": ThreadState,
                 "Site": Site,
                 "Node": Node,
                 "Output": Output,
                 "Plan": Plan,
-                "measure_slowly": mode.measure_slowly,
+                "Begun": Begun,
+                "measure_slowly": watch.measure_slowly,
                 "kind_number": meter.kind_number,
                 "advance": meter.advance,
-                "submit": mode.submit,
+                "submit": watch.submit,
                 "row": row_function,
                 "dtypes": DTYPES,
             }
         )
+        guards.tell(module)
         self.set_memory(meter.memory)
-        self.by_key = self.key_allowed and _key_is_free() and bool(module.claim_key())
-        """Whether threads are watched by a dispatch key instead of a mode."""
         meter.hook = self
         meter.engine.tell_devices(self._add_device)
-        module.install()
+
+    def _begin(
+        self,
+        operator: Operator,
+        tensors: list[Any],
+        sources: list[Source],
+        written: list[Any],
+        frame: FrameType | None,
+    ) -> Begun:
+        return self._watch.begin(operator, tensors, sources, written, frame, self._texts)
+
+    def _texts(self) -> dict[str, str]:
+        return as_texts(self._module.texts())
 
     def _add_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
         """Rows are asked of this device; if they are Triton's, they can be enqueued natively."""
@@ -137,37 +136,36 @@ class Hook:
         self._module.add_lane(index, native, read)
 
     def remove(self) -> None:
-        """Give dispatch back to torch, unless another capture has it."""
+        """Look away for good, unless another capture looks."""
         if Hook._active is self:
             Hook._active = None
             self._module.remove()
             self._leave()
 
     def _leave(self) -> None:
-        """Native code does not work for this mode any more."""
-        meter = self._mode.pipeline.meter
+        """Native code does not work for this capture any more."""
+        meter = self._watch.pipeline.meter
         meter.hook = None
         meter.engine.tell_devices(None)
-        self._mode.hook = None
+        self._watch.hook = None
 
-    def watch_thread(self, on: bool) -> None:
-        """Begin or end watching this thread by the dispatch key."""
-        self._module.watch_thread(on)
+    def enter_hook(self) -> int:
+        """A pack hook of the user's is about to run inside an operator."""
+        depth: int = self._module.enter_python()
+        return depth
 
-    def register(self, operator: Operator) -> None:
-        """An operator that Python has seen may be handled natively from now on."""
-        schema = getattr(operator.func, "_schema", None)
-        if schema is not None:
-            self._module.register(schema.name, schema.overload_name, operator)
+    def leave_hook(self, entered: int) -> None:
+        """The hook is over."""
+        self._module.leave_python(entered)
 
     def begin(self) -> None:
-        """The mode has other objects for a step's data now."""
-        mode = self._mode
-        self._module.begin(mode.order, mode.changed, mode.step)
+        """A step's data is in other objects now."""
+        watch = self._watch
+        self._module.begin(watch.order, watch.changed, watch.step)
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded, may run in several threads, and which plans hold."""
-        state = (recording, many, revision)
+        state = (recording, many or not self.natively, revision)
         if state != self._state:
             self._state = state
             self._module.set_state(*state)
@@ -193,18 +191,24 @@ class Hook:
         return native, python
 
 
-def _key_is_free() -> bool:
-    """Whether this torch is known to leave to others the dispatch key that the hook uses."""
-    major, minor = (int(part) for part in torch.__version__.split(".")[:2])
-    return (major, minor) < (2, 14)
+def _operator(name: str, overload: str) -> Operator | None:
+    """What is known of an operator that has not been seen before; None: not to be watched."""
+    try:
+        return Operator.named(name, overload)
+    except RuntimeError:  # it was taken back meanwhile
+        return None
 
 
-def _report(what: str, error: BaseException | None) -> None:
+def _report(what: str, error: BaseException | None) -> bool:
+    """Say what went wrong; False if the exception is the script's own business."""
+    if error is not None and not is_ours(error):
+        return False
     if is_of_device(error or what):
         report_device(error or what)
-        return
+        return True
     said = f"{type(error).__name__}: {error}" if error is not None else what
     say_once(
         f"internal error while watching an operator: {said}; it is not recorded, training goes on",
         key=f"hook:{said}",
     )
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ _UNDECLARED_MUTATIONS = {
 }
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh", "aten::lift"}
 _IGNORED_NAMESPACES = {"profiler", "prim"}
+_IGNORED = {"aten::detach_"}
+"""Autograd's own bookkeeping: it computes nothing, and `torch.tensor` calls it."""
 _COLLECTIVE_NAMESPACES = {"c10d", "_c10d_functional"}
 _UNINITIALISED = {
     "aten::empty",
@@ -66,7 +69,6 @@ class Operator:
         "converts",
         "fills",
         "fresh",
-        "func",
         "ignored",
         "kind",
         "mutated",
@@ -80,15 +82,14 @@ class Operator:
         "writes",
     )
 
-    def __init__(self, func: Any) -> None:
-        self.func = func  # keeps `id(func)`, the cache key, from being reused
-        self.call = getattr(func, "_op", func)  # saves the Python frame of `OpOverload.__call__`
-        self.name = str(func)
-        schema = getattr(func, "_schema", None)
-        full = schema.name if schema is not None else self.name
+    def __init__(self, name: str, schema: Any, call: Callable[..., Any] | None = None) -> None:
+        self.name = name
+        self.call = call
+        """What runs it, where that is up to us."""
+        full = schema.name if schema is not None else name
         namespace, _, base = full.rpartition("::")
         self.op_type = base if namespace in ("aten", "") else f"{namespace}_{base}"
-        self.ignored = namespace in _IGNORED_NAMESPACES
+        self.ignored = namespace in _IGNORED_NAMESPACES or full in _IGNORED
         # What completes a collective: a wait, or the copy that some backends end with.
         self.completes = full in ("_c10d_functional::wait_tensor", "aten::copy_")
         self.waits = full == "_c10d_functional::wait_tensor"
@@ -134,8 +135,21 @@ class Operator:
         elif single and len(self.mutated) == 1 and self.mutated[0][0] == 0 and not self.view:
             self.kind = WRITE
 
+    @staticmethod
+    def of(func: Any) -> Operator:
+        """The operator that a dispatch mode is asked to run."""
+        # `_op` saves the Python frame of `OpOverload.__call__`.
+        return Operator(str(func), getattr(func, "_schema", None), getattr(func, "_op", func))
+
+    @staticmethod
+    def named(name: str, overload: str) -> Operator:
+        """The operator with this name, such as `aten::add`, and overload."""
+        schema = torch._C._get_schema(name, overload)
+        return Operator(f"{name.replace('::', '.')}.{overload or 'default'}", schema)
+
     def call_plainly(self, *args: Any, **kwargs: Any) -> Any:
         """Run it without asking the classes of its arguments, which were asked before us."""
+        assert self.call is not None
         with torch._C.DisableTorchFunctionSubclass():
             return self.call(*args, **kwargs)
 
@@ -164,7 +178,12 @@ class Operator:
         """Non-tensor arguments by name, as text."""
         named = dict(zip(self.argument_names, args, strict=False))
         named.update(kwargs or {})
-        return {name: _text(value) for name, value in named.items() if not _is_tensors(value)}
+        return as_texts({name: value for name, value in named.items() if not _is_tensors(value)})
+
+
+def as_texts(values: dict[str, Any]) -> dict[str, str]:
+    """Arguments as a person would write them."""
+    return {name: _text(value) for name, value in values.items()}
 
 
 def flatten(value: Any, into: list[Any]) -> None:

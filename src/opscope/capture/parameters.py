@@ -27,16 +27,6 @@ class Names:
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._unnamed = 0
 
-    def rekey(self, key: Callable[[Any], int]) -> None:
-        """Know tensors by another key from here on."""
-        alive = [(ref(), self.by_id[old]) for old, ref in self._refs.items()]
-        self._key = key
-        self.by_id.clear()
-        self._refs.clear()
-        for tensor, entry in alive:
-            if tensor is not None:
-                self._enter(tensor, entry)
-
     def add_root(self, module: nn.Module) -> None:
         """Name what an outermost module owns; the first module to own a tensor names it."""
         if any(ref() is module for ref in self._roots):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sysconfig
 from pathlib import Path
 from types import FrameType
@@ -31,6 +33,16 @@ def is_user_file(name: str) -> bool:
             known = "/site-packages/" in name or "/dist-packages/" in name
         user_files[name] = known
     return known
+
+
+@functools.cache
+def is_generated_file(name: str) -> bool:
+    """Whether a file is code that Inductor has written, whose operators are not looked into."""
+    return "/torchinductor_" in name or name.startswith(_inductor_cache() + "/")
+
+
+def _inductor_cache() -> str:
+    return os.environ.get("TORCHINDUCTOR_CACHE_DIR", "") or "/torchinductor"
 
 
 def find_user_frame(frame: FrameType) -> FrameType:

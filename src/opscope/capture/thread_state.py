@@ -23,9 +23,8 @@ PHASES = (
     Phase.OPTIMIZER,
 )
 
-_KEPT_NUMBERS = 1 << 16
-RESERVED = -1 << 32
-"""Stands for the last number while numbers are reserved: no operator can have made so many."""
+KEPT_NUMBERS = 1 << 16
+"""More numbers than these at once were not made by one operator: they were not watched."""
 
 
 class Site:
@@ -70,19 +69,13 @@ class ThreadState:
         "autograd",
         "backward_base",
         "backward_depth",
-        "by_key",
         "depth",
         "home",
         "ident",
         "last_number",
-        "needs_mode",
         "node_of_number",
         "number_base",
-        "pending_view",
         "phase",
-        "previous",
-        "pushed",
-        "reserved",
         "scope",
         "stepping",
     )
@@ -96,19 +89,11 @@ class ThreadState:
         self.scope = root
         self.phase = SETUP
         self.depth = 0
-        self.pushed = False
-        """Whether its operators are watched."""
-        self.by_key = False
-        """Whether that is by a dispatch key, natively, and not by the mode."""
-        self.needs_mode = False
         self.stepping: torch.optim.Optimizer | None = None
         # A thread that Python did not start belongs to the autograd engine.
         self.autograd = not _started_by_python()
         self.backward_depth = 1 if self.autograd else 0
         self.backward_base = root
-        self.pending_view = False
-        self.previous: Node | None = None
-        self.reserved: list[int] = []
         self.last_number: int
         self.number_base: int
         self.node_of_number: list[Node | None]
@@ -119,46 +104,6 @@ class ThreadState:
         self.last_number = torch.autograd._get_sequence_nr()
         self.number_base = self.last_number
         self.node_of_number = []
-        self.reserved.clear()
-        self.pending_view = False
-
-    def number_nodes(self, now: int, node: Node) -> None:
-        """Autograd nodes made since the last operator belong to `node`.
-
-        The first of them belongs to the operator before, if that wrote in place to a view: its
-        CopySlices node gets its number only after the operator ran.
-        """
-        if self.last_number == RESERVED:
-            for index in self.reserved:
-                self.node_of_number[index] = node
-            self.reserved.clear()
-            self.last_number = self.number_base + len(self.node_of_number)
-        made = now - self.last_number
-        if made < 0 or made > _KEPT_NUMBERS:
-            self.resume_numbering()
-            return
-        numbers = self.node_of_number
-        if self.pending_view:
-            numbers.append(self.previous)
-            made -= 1
-        numbers.extend([node] * made)
-        self.last_number = now
-
-    def reserve_numbers(self) -> None:
-        """The numbers made so far belong to the next operator but for those of a hook."""
-        if self.last_number == RESERVED:
-            self.last_number = self.number_base + len(self.node_of_number)
-        made = torch.autograd._get_sequence_nr() - self.last_number
-        if 0 < made <= _KEPT_NUMBERS:
-            first = len(self.node_of_number)
-            self.reserved += range(first, first + made)
-            self.node_of_number += [None] * made
-            self.last_number += made
-
-    def keep_reserved(self) -> None:
-        """The hook is over: the next operator takes what was reserved."""
-        if self.reserved:
-            self.last_number = RESERVED
 
     def node_for(self, number: int) -> Node | None:
         """The forward node that made autograd node `number`, if this thread made it."""
@@ -169,7 +114,7 @@ class ThreadState:
 
     def forget_old_numbers(self) -> None:
         """Keep the latest numbers only, so that a long run does not grow."""
-        surplus = len(self.node_of_number) - 8 * _KEPT_NUMBERS
+        surplus = len(self.node_of_number) - 8 * KEPT_NUMBERS
         if surplus > 0:
             del self.node_of_number[:surplus]
             self.number_base += surplus

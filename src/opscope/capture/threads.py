@@ -1,17 +1,10 @@
-"""Every thread's state, and putting the dispatch mode on and off a thread's mode stack."""
+"""Every thread's state."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from typing import Any
-
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _get_current_dispatch_mode_stack,
-    _pop_mode,
-    _push_mode,
-)
 
 from opscope.capture.scopes import ROOT, Scope
 from opscope.capture.thread_state import FORWARD, SETUP, ThreadState
@@ -95,28 +88,3 @@ class Threads:
                 self._settle()
         for state in kept:
             state.forget_old_numbers()
-
-
-def push(mode: TorchDispatchMode) -> None:
-    """Put `mode` under all others of this thread, so that the user's pop off before it."""
-    others = _unwind()
-    _push_mode(mode)
-    _rewind(others)
-
-
-def remove(mode: TorchDispatchMode) -> None:
-    """Take `mode` out of this thread's stack, wherever it is."""
-    _rewind([other for other in _unwind() if other is not mode])
-
-
-def _unwind() -> list[TorchDispatchMode]:
-    """Empty this thread's mode stack; outermost first."""
-    stack: list[TorchDispatchMode] = _get_current_dispatch_mode_stack()
-    for mode in reversed(stack):
-        _pop_mode(getattr(mode, "_mode_key", None))
-    return stack
-
-
-def _rewind(modes: list[TorchDispatchMode]) -> None:
-    for mode in modes:
-        _push_mode(mode)

@@ -1,4 +1,4 @@
-"""Capture of a PyTorch program: modules, optimizers, steps, threads around the dispatch mode."""
+"""Capture of a PyTorch program: modules, optimizers and steps around its operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import functools
 import gc
 import math
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,19 +24,19 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture import hook
-from opscope.capture.dispatch_rules import Shortcut
-from opscope.capture.eager import Alarm, EagerMode
 from opscope.capture.failures import report_failure
-from opscope.capture.guards import plain_torch
+from opscope.capture.fallback import Fallback
+from opscope.capture.guards import plain_torch, quiet
 from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
-from opscope.capture.threads import Threads, push, remove
+from opscope.capture.threads import Threads
+from opscope.capture.watching import Alarm, OperatorWatch
 from opscope.events import Loss, Node, Output, Outside, ParameterFact, Snapshot, StepRecord
-from opscope.messages import say, say_once
+from opscope.messages import say_once
 from opscope.pipeline import Pipeline
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
@@ -71,15 +70,17 @@ class TorchCapture:
         self._with_class = with_class
         self._threads = Threads()
         row_function = pipeline.meter.engine.row_function
-        self._native = hook.load() if row_function else None
-        key = id if self._native is None else self._native.key
-        known = Known() if self._native is None else self._native.Known()
+        native = hook.load() if row_function else None
+        key = id if native is None else native.key
+        known = Known() if native is None else native.Known()
+        self._native = native
         self._names = Names(key)
-        self._mode = EagerMode(pipeline, self._threads, self._names, key, known)
-        self._mode.on_setup_end = self._begin_training
+        self._watch = OperatorWatch(pipeline, self._threads, self._names, key, known)
+        self._watch.on_setup_end = self._begin_training
+        self._seen_by: hook.Hook | Fallback | None = None
+        """What tells of operators."""
         self._clock = StepClock(self._end_step)
         self._patches = Patches()
-        self._shortcut = Shortcut(EagerMode)
         self._hooks: list[Any] = []
         self._losses: list[tuple[Callable[[], float], Node | None]] = []
         self._unscaled: dict[int, Tensor] = {}
@@ -87,21 +88,19 @@ class TorchCapture:
         """For optimizers that skip updates themselves: whether they did in this step."""
         self._began = 0.0
         self._running = False
-        self._needs_mode = False
+        self._follows_modules = False
         self._kept: KeptState | None = None
         self.on_safe_point: Callable[[int, bool], None] = lambda step, before_update: None
         """Called where training may be ended, with the step and whether its update is to come."""
         self.has_children = False
         """Whether ranks may run in children: then this process leaves the ranks' files to them."""
-        self._plain_call = nn.Module.__call__
-        self._watched_call = self._module_call(self._plain_call)
 
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
-        self._attach_hook()
+        self._look()
         _find_optimizers(self._clock.add)
         self._install()
         self._begin_step(0)
@@ -111,56 +110,33 @@ class TorchCapture:
         if not self._running:
             return
         self._running = False
-        if self._mode.has_calls and (self._pipeline.opened or not self.has_children):
+        if self._watch.has_calls and (self._pipeline.opened or not self.has_children):
             self._open()
-            self._mode.finish()
+            self._watch.finish_late()
             self._deliver_step(skipped=False, complete=False)
         self._threads.local.state.stepping = None
         self._set_recording(False)
         self._uninstall()
         self._pipeline.close()
 
-    def _attach_hook(self) -> None:
-        """Let native code do what it can, from here to the end."""
-        if self._native is not None:
-            row_function = self._pipeline.meter.engine.row_function
-            made = hook.Hook(self._native, self._mode, row_function, self._become_mode)
-            self._mode.attach(made)
-            self._threads.on_many = self._pipeline.on_revision = self._tell_hook
-
-    def _adopt_hook(self, step: int) -> None:
-        """Go over to native code from this step on, if it has been built meanwhile."""
-        if self._native is not None or self._threads.many:
-            return
-        if not self._pipeline.meter.engine.row_function:
-            return
-        self._native = hook.built_meanwhile()
+    def _look(self) -> None:
+        """Have operators told of: natively, or by a dispatch mode without native code."""
         if self._native is None:
-            return
-        state = self._threads.local.state
-        pushed = state.pushed
-        if pushed:
-            self._take_off(state)
-        try:
-            self._mode.know_by(self._native.key, self._native.Known())
-            self._attach_hook()
-            say(f"the native hook is there: watching is faster from step {step} on")
-        except Exception as error:  # noqa: BLE001 - watching must never end training
-            report_failure(error)
-            self._native = self._mode.hook = None
-            self._mode.know_by(id, Known())
-        if pushed:
-            self._put_on(state)
+            self._seen_by = Fallback(self._watch)
+        else:
+            row_function = self._pipeline.meter.engine.row_function
+            self._seen_by = self._watch.hook = hook.Hook(self._native, self._watch, row_function)
+        self._threads.on_many = self._pipeline.on_revision = self._tell_state
 
-    def _tell_hook(self) -> None:
-        if self._mode.hook is not None:
+    def _tell_state(self) -> None:
+        if self._seen_by is not None:
             many, revision = self._threads.many, self._pipeline.revision
-            self._mode.hook.set_state(self._mode.recording, many, revision)
+            self._seen_by.set_state(self._watch.recording, many, revision)
 
     def reconsider(self) -> None:
         """Ask the sinks anew what they want, from the step under way on."""
         if self._running:
-            self._set_recording(self._pipeline.reconsider(self._mode.step))
+            self._set_recording(self._pipeline.reconsider(self._watch.step))
 
     def name_classes(self, wanted: bool) -> None:
         """Whether scopes that are new from here on have the class of their module in the name."""
@@ -175,7 +151,7 @@ class TorchCapture:
 
     def on_bad_output(self, alarm: Alarm) -> None:
         """Before the start: have this told of outputs with NaN or Inf, on the CPU."""
-        self._mode.alarm = alarm
+        self._watch.alarm = alarm
 
     def hold_batch(self) -> None:
         """Something looks wrong: keep the batch there is, if batches are kept."""
@@ -185,7 +161,7 @@ class TorchCapture:
     def keep_state(self) -> Callable[[], Snapshot]:
         """Remember the batch and the random states of each step; returns what takes a snapshot."""
         kept = self._kept = KeptState(self._names, self._clock.live)
-        self._mode.on_arrival = kept.add_batch
+        self._watch.on_arrival = kept.add_batch
 
         def snapshot() -> Snapshot:
             with plain_torch():
@@ -204,10 +180,9 @@ class TorchCapture:
         return self._pipeline.opened
 
     def abandon(self) -> None:
-        """In a forked child: take the mode off this thread and forget the sinks' files."""
+        """In a forked child: look away and forget the sinks' files."""
         self._running = False
-        self._mode.recording = False
-        self._take_off(self._threads.local.state)
+        self._watch.recording = False
         self._uninstall()
 
     def _begin_training(self) -> None:
@@ -222,10 +197,7 @@ class TorchCapture:
     # ------------------------------------------------------------------ steps
 
     def _begin_step(self, step: int) -> None:
-        if not self._needs_mode and _has_compiled():
-            self._avoid_key()
-        self._adopt_hook(step)
-        self._mode.begin_step(step)
+        self._watch.begin_step(step)
         self._began = time.perf_counter()
         wanted = self._pipeline.wants_step(step)
         if self._kept is not None:
@@ -238,16 +210,16 @@ class TorchCapture:
     def _end_step(self, skipped: bool) -> None:
         if not self._running:
             return
-        if self._mode.recording:
-            self._mode.end_setup()
+        if self._watch.recording:
+            self._watch.end_setup()
             self._deliver_step(skipped, complete=True)
-        ended = self._mode.step
+        ended = self._watch.step
         self._begin_step(ended + 1)
         self.on_safe_point(ended, False)
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
-        step, orders = self._mode.step, self._mode.finish_step()
-        changed = self._mode.take_changed()
+        step, orders = self._watch.step, self._watch.finish_step()
+        changed = self._watch.take_changed()
         seconds = time.perf_counter() - self._began
         losses, self._losses = self._losses, []
         withheld, self._withheld = self._withheld, []
@@ -263,101 +235,40 @@ class TorchCapture:
         self._threads.end_step()
 
     def _set_recording(self, wanted: bool) -> None:
-        self._mode.recording = wanted
-        self._tell_hook()
-        self._follow(self._threads.local.state)
+        self._watch.recording = wanted
         # A step that is not recorded needs module calls only where they are what counts steps.
-        # Assigning to `nn.Module` voids Python's caches of every module class: 0.25 ms.
-        call = self._plain_call
-        if wanted or not self._clock.has_optimizer:
-            call = self._watched_call
-        if nn.Module.__call__ is not call:
-            nn.Module.__call__ = call
-
-    def _follow(self, state: ThreadState) -> None:
-        """Put the mode on this thread, or take it off, as the step wants."""
-        wanted = self._mode.recording
-        if state.pushed != wanted:
-            if wanted:
-                state.resume_numbering()
-                self._put_on(state)
-            else:
-                self._take_off(state)
-
-    def _put_on(self, state: ThreadState) -> None:
-        state.pushed = True
-        native = self._mode.hook
-        state.by_key = False
-        if native is None or not native.by_key or self._needs_mode or state.needs_mode:
-            push(self._mode)
-        else:
-            state.by_key = True
-            native.watch_thread(True)
-
-    def _take_off(self, state: ThreadState) -> None:
-        state.pushed = False
-        if state.by_key:
-            if self._native is not None:
-                self._native.watch_thread(False)
-        else:
-            remove(self._mode)
-
-    def _avoid_key(self) -> None:
-        """Code is compiled again when dispatch keys come and go; modes it does not mind."""
-        if not self._needs_mode:
-            self._needs_mode = True
-            self._become_mode()
-
-    def _become_mode(self) -> None:
-        """Watch this thread by the mode from now on: it has other modes, or tensor subclasses."""
-        state = self._threads.local.state
-        if state.pushed and state.by_key:
-            self._take_off(state)
-            state.needs_mode = True
-            self._put_on(state)
+        self._follows_modules = wanted or (self._running and not self._clock.has_optimizer)
+        self._tell_state()
 
     # ------------------------------------------------------------------ patches
 
     def _install(self) -> None:
-        self._shortcut.install()
-        self._patches.set(nn.Module, "__call__", self._watched_call)
-        self._patches.set(
-            torch.autograd,
-            "_engine_run_backward",
-            self._backward(torch.autograd._engine_run_backward),
-        )
-        self._patches.set(Optimizer, "__init__", self._optimizer_init(Optimizer.__init__))
-        thread: Any = threading.Thread
-        self._patches.set(thread, "_set_ident", self._thread_starts(thread._set_ident))
-        self._patches.set(thread, "_delete", self._thread_ends(thread._delete))
-        scaler = torch.amp.GradScaler
-        self._patches.set(scaler, "scale", self._scale(scaler.scale))
-        self._patches.set(scaler, "step", self._scaler_step(scaler.step))
-        self._patches.set(scaler, "update", self._scaler_update(scaler.update))
-        self._patches.set(torch, "compile", self._compile(torch.compile))
+        wrap = self._patches.wrap
+        self._patches.set(nn.Module, "__call__", self._module_call(nn.Module.__call__))
+        wrap(torch.autograd, "_engine_run_backward", self._backward)
+        wrap(Optimizer, "__init__", self._optimizer_init)
+        wrap(torch.amp.GradScaler, "scale", self._scale)
+        wrap(torch.amp.GradScaler, "step", self._scaler_step)
+        wrap(torch.amp.GradScaler, "update", self._scaler_update)
+        wrap(torch, "compile", self._compile)
         self._patch_checkpoint()
-        for name in ("trace", "trace_module"):
-            self._patches.set(torch.jit, name, self._unwatched(getattr(torch.jit, name)))
-        hooks = torch.autograd.graph.saved_tensors_hooks
-        self._patches.set(hooks, "__init__", self._saved_tensors_hooks(hooks.__init__))
-        for name in ("_make_subclass", "as_subclass"):
-            make = getattr(Tensor, name)
-            self._patches.set(Tensor, name, self._subclass_maker(make))
+        if isinstance(self._seen_by, Fallback):
+            for name in ("trace", "trace_module"):
+                wrap(torch.jit, name, self._unwatched)
+        wrap(torch.autograd.graph.saved_tensors_hooks, "__init__", self._saved_tensors_hooks)
         for owner, name in _UNSEEN_MAKERS:
-            self._patches.set(owner, name, self._maker(getattr(owner, name)))
-        loader = torch.utils.data.dataloader._BaseDataLoaderIter
-        self._patches.set(loader, "__next__", self._next_batch(loader.__next__))
+            wrap(owner, name, self._maker)
+        wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", self._next_batch)
         self._hooks = [
             register_optimizer_step_pre_hook(self._before_optimizer),
             register_optimizer_step_post_hook(self._after_optimizer),
         ]
 
     def _uninstall(self) -> None:
-        if self._mode.hook is not None:
-            self._mode.hook.remove()
-            self._mode.hook = None
-        self._shortcut.remove()
-        nn.Module.__call__ = self._watched_call
+        if self._seen_by is not None:
+            self._seen_by.remove()
+            self._seen_by = None
+        self._follows_modules = False
         self._patches.undo()
         for handle in self._hooks:
             handle.remove()
@@ -367,7 +278,7 @@ class TorchCapture:
         local, capture = self._threads.local, self
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling():
+            if _compiling() or not capture._follows_modules:
                 return original(module, *args, **kwargs)
             state = local.state
             parent = state.scope
@@ -394,22 +305,21 @@ class TorchCapture:
     def _enter_outermost(
         self, state: ThreadState, module: nn.Module, args: Any, kwargs: Any
     ) -> None:
-        if state.pushed != self._mode.recording:
-            self._follow(state)
         if state.phase == OPTIMIZER and not _steps_under_way(state.stepping):
             state.phase, state.scope = FORWARD, self._threads.root  # its step raised
             state.stepping = None
-        if not self._mode.recording or state.backward_depth:
+        if not self._watch.recording or state.backward_depth:
             return
-        self._names.add_root(module)
-        self._mode.end_setup()
-        if state.phase != OPTIMIZER:
-            state.phase = FORWARD if module.training or _grad_enabled() else EVAL
-        for name, tensor in _arguments(args, kwargs):
-            if self._mode.source_of(tensor) == ("outside", "", ""):
-                self._mode.add_arrival(tensor, Outside("batch", name))
-            elif self._kept is not None:  # made by an operator, but a batch to the model
-                self._kept.add_batch(tensor, Outside("batch", name))
+        with quiet():
+            self._names.add_root(module)
+            self._watch.end_setup()
+            if state.phase != OPTIMIZER:
+                state.phase = FORWARD if module.training or _grad_enabled() else EVAL
+            for name, tensor in _arguments(args, kwargs):
+                if self._watch.source_of(tensor) == ("outside", "", ""):
+                    self._watch.add_arrival(tensor, Outside("batch", name))
+                elif self._kept is not None:  # made by an operator, but a batch to the model
+                    self._kept.add_batch(tensor, Outside("batch", name))
         if type(module).__name__ == "OptimizedModule":
             self._say_compiled()
 
@@ -420,11 +330,12 @@ class TorchCapture:
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
             state = self._threads.local.state
-            if self._mode.recording and not state.backward_depth:
-                self._mode.end_setup()
+            if self._watch.recording and not state.backward_depth:
+                self._watch.end_setup()
                 if kwargs.get("accumulate_grad"):  # not for `autograd.grad`
                     try:
-                        self._note_losses(roots)
+                        with quiet():
+                            self._note_losses(roots)
                     except Exception as error:  # noqa: BLE001 - watching must never end training
                         report_failure(error)
             base = state.backward_base
@@ -441,13 +352,13 @@ class TorchCapture:
                     if self._kept is not None:
                         self._kept.end_backward()
 
-        return functools.wraps(original)(run_backward)
+        return run_backward
 
     def _note_losses(self, roots: Any) -> None:
         for root in roots:
             if isinstance(root, Tensor) and root.numel() == 1 and not unsupported_reason(root):
                 loss = self._unscaled.get(id(root), root)
-                source = self._mode.source_of(loss)
+                source = self._watch.source_of(loss)
                 node = source.node if isinstance(source, Output) else None
                 self._losses.append((self._value_of(loss), node))
 
@@ -470,9 +381,10 @@ class TorchCapture:
         state.stepping = optimizer
         if state.depth == 0:
             state.scope = self._threads.root.optimizer(optimizer, self._with_class)
-        if self._mode.recording:
-            self._mode.end_setup()
-            self._names.add_optimizer(optimizer)
+        if self._watch.recording:
+            with quiet():
+                self._watch.end_setup()
+                self._names.add_optimizer(optimizer)
             if not self._skips_by_itself(optimizer):
                 self._look_before_update(optimizer)
         return self._wrap_closure(state, args, kwargs)
@@ -503,7 +415,7 @@ class TorchCapture:
         with plain_torch(), _never_ending_training():
             self._pipeline.before_update(losses, facts)
         try:
-            self.on_safe_point(self._mode.step, True)
+            self.on_safe_point(self._watch.step, True)
         except BaseException:
             self._threads.local.state.stepping = None  # or this would keep the optimizer alive
             raise
@@ -535,8 +447,9 @@ class TorchCapture:
             state.scope = self._threads.root
         state.phase = FORWARD
         state.stepping = None
-        if self._mode.recording:
-            self._names.add_optimizer(optimizer)
+        if self._watch.recording:
+            with quiet():
+                self._names.add_optimizer(optimizer)
         self._clock.stepped(optimizer)
 
     def _optimizer_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -544,16 +457,16 @@ class TorchCapture:
             original(optimizer, *args, **kwargs)
             self._clock.add(optimizer)
 
-        return functools.wraps(original)(__init__)
+        return __init__
 
     def _scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def scale(scaler: Any, outputs: Any) -> Any:
             scaled = original(scaler, outputs)
-            if self._mode.recording and isinstance(scaled, Tensor):
+            if self._watch.recording and isinstance(scaled, Tensor):
                 self._unscaled[id(scaled)] = outputs
             return scaled
 
-        return functools.wraps(original)(scale)
+        return scale
 
     def _scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def step(scaler: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -561,7 +474,7 @@ class TorchCapture:
                 self._clock.scaler_stepped(optimizer)
             return original(scaler, optimizer, *args, **kwargs)
 
-        return functools.wraps(original)(step)
+        return step
 
     def _scaler_update(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -569,24 +482,26 @@ class TorchCapture:
             self._clock.scaler_updated()
             return result
 
-        return functools.wraps(original)(update)
+        return update
 
     def _saved_tensors_hooks(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Operators of a pack hook run between an operator's numbering and the operator."""
+        """Operators of a pack hook run inside the operator whose tensors they pack."""
 
         def __init__(hooks: Any, pack: Callable[..., Any], unpack: Any) -> None:  # noqa: N807
             @functools.wraps(pack)
             def watched_pack(tensor: Tensor) -> Any:
-                state = self._threads.local.state
-                state.reserve_numbers()
+                seen_by = self._seen_by
+                if seen_by is None:
+                    return pack(tensor)
+                entered = seen_by.enter_hook()
                 try:
                     return pack(tensor)
                 finally:
-                    state.keep_reserved()
+                    seen_by.leave_hook(entered)
 
             original(hooks, watched_pack, unpack)
 
-        return functools.wraps(original)(__init__)
+        return __init__
 
     def _patch_checkpoint(self) -> None:
         """What a checkpoint runs again in backward runs in the scope it first ran in."""
@@ -603,7 +518,7 @@ class TorchCapture:
             def apply(cls, function: Any, *args: Any) -> Any:
                 return reentrant.apply(self._in_this_scope(function), *args)
 
-        self._patches.set(module, "_checkpoint_without_reentrant_generator", start)
+        self._patches.wrap(module, "_checkpoint_without_reentrant_generator", lambda _: start)
         self._patches.set(module, "CheckpointFunction", CheckpointFunction)
 
     def _in_this_scope(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -627,88 +542,48 @@ class TorchCapture:
             self._say_compiled()
             return original(*args, **kwargs)
 
-        return functools.wraps(original)(compile)
+        return compile
 
     def _unwatched(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Tracing does not work under a dispatch mode."""
 
-        @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            state = self._threads.local.state
-            if not state.pushed:
-                return original(*args, **kwargs)
-            self._take_off(state)
+            recording = self._watch.recording
+            self._set_recording(False)
             try:
                 return original(*args, **kwargs)
             finally:
-                self._follow(state)
+                self._set_recording(recording)
 
         return run
 
     def _say_compiled(self) -> None:
-        self._avoid_key()
         say_once(
             "this program uses torch.compile: operators inside compiled regions are not looked "
             "into yet, only what runs outside them is recorded"
         )
-
-    def _thread_starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Called first in a new thread; unlike `run` it leaves no frame in its tracebacks."""
-
-        def _set_ident(thread: threading.Thread) -> None:
-            original(thread)
-            if self._running:
-                self._follow(self._threads.local.state)
-
-        return functools.wraps(original)(_set_ident)
-
-    def _thread_ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Called last in a thread: a mode left on it would be freed when it is too late."""
-
-        def _delete(thread: threading.Thread) -> None:
-            state = self._threads.local.state
-            if state.pushed:
-                self._take_off(state)
-            original(thread)
-
-        return functools.wraps(original)(_delete)
 
     def _maker(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function that makes a tensor without an operator."""
 
         def make(*args: Any, **kwargs: Any) -> Any:
             made = original(*args, **kwargs)
-            if self._mode.recording and not (args and isinstance(args[0], Tensor)):
-                self._mode.forget(made)
+            if self._watch.recording and not (args and isinstance(args[0], Tensor)):
+                self._watch.forget(made)
             return made
-
-        return functools.wraps(original)(make)
-
-    def _subclass_maker(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """What torch does in there needs a tensor that no Python object stands for yet."""
-
-        @functools.wraps(original)
-        def make(*args: Any, **kwargs: Any) -> Any:
-            state = self._threads.local.state
-            if not (state.pushed and state.by_key):
-                return original(*args, **kwargs)
-            self._native.watch_thread(False)  # type: ignore[union-attr]
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self._native.watch_thread(True)  # type: ignore[union-attr]
 
         return make
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
             batch = original(iterator)
-            if self._mode.recording:
-                for name, tensor in _arguments((batch,), {}):
-                    self._mode.add_arrival(tensor, Outside("batch", name))
+            if self._watch.recording:
+                with quiet():
+                    for name, tensor in _arguments((batch,), {}):
+                        self._watch.add_arrival(tensor, Outside("batch", name))
             return batch
 
-        return functools.wraps(original)(__next__)
+        return __next__
 
 
 def _steps_under_way(optimizer: Optimizer | None) -> int:
@@ -719,12 +594,6 @@ def _steps_under_way(optimizer: Optimizer | None) -> int:
         if frame.f_code is _STEP and frame.f_locals.get("self") is optimizer:
             count += 1
     return count
-
-
-def _has_compiled() -> bool:
-    """Whether torch.compile has compiled anything in this process."""
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    return utils is not None and bool(utils.counters["frames"]["total"])
 
 
 def _fake_mode() -> Any:

@@ -12,7 +12,7 @@ def operator_of(op: str) -> Any:
     from opscope.capture.operators import Operator
 
     found = _overload(op)
-    return None if found is None else Operator(found)
+    return None if found is None else Operator.of(found)
 
 
 @lru_cache(maxsize=4096)

@@ -1,10 +1,7 @@
-"""Building the native hook, which needs the headers of the torch and the Python it is for."""
+"""Building the native observer, which needs the headers of the torch and the Python it is for."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -13,11 +10,12 @@ from opscope.messages import say_once
 from opscope.native.build import HERE, Built, build
 
 HOOK = "hook"
-_SOURCES = ("hook.cpp", "cuda_rows.cpp", "known.cpp", "rows.cpp")
+_SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp")
+"""Those that take longest to compile first."""
 
 
 def build_hook(torch: Any, only_find: bool = False) -> Built:
-    """The hook for a torch that is loaded, built if need be unless `only_find`."""
+    """The observer for a torch that is loaded, built if need be unless `only_find`."""
     root = Path(torch.__file__).parent
     versions = f"{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
     return build(
@@ -43,39 +41,14 @@ def build_hook(torch: Any, only_find: bool = False) -> Built:
 
 
 def find_hook(torch: Any) -> Path | None:
-    """The hook, if it was built before; otherwise the background begins to build it."""
+    """The observer, built now if it was not before; None where that cannot be done."""
     path, reason = build_hook(torch, only_find=True)
     if path is None and not reason:
-        _build_in_background()
+        say_once(
+            f"building the native observer for torch {torch.__version__}, once; "
+            "`opscope doctor --build` does so ahead"
+        )
+        path, reason = build_hook(torch)
+    if path is None:
+        say_once(f"no native observer ({reason}): operators are watched by a slower Python mode")
     return path
-
-
-def background_has_ended() -> bool:
-    """Whether a build in the background has ended since it was last asked; of this process only."""
-    global _background
-    if _background is None or _background[0] != os.getpid() or _background[1].poll() is None:
-        return False
-    _background = None
-    return True
-
-
-_background: tuple[int, subprocess.Popen[bytes]] | None = None
-"""The process that began to build, and the one that builds."""
-_tried = False
-"""Once per process: a build that leaves nothing behind will not do better the next time."""
-
-
-def _build_in_background() -> None:
-    global _background, _tried
-    if _tried:
-        return
-    _tried = True
-    say_once("building the native hook in the background, once; watching is slower until then")
-    building = subprocess.Popen(
-        [sys.executable, "-m", "opscope.native"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    _background = os.getpid(), building

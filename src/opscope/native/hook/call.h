@@ -3,121 +3,210 @@
 
 #include <Python.h>
 
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 #include <c10/util/SmallVector.h>
 
-#include <deque>
+#include <exception>
 #include <vector>
 
 #include "state.h"
+#include "tensors.h"
 
 namespace opscope {
 
-struct Call {
+using Produced = c10::SmallVector<const at::Tensor*, 8>;
+
+struct Call : at::ObserverContext {
   const Operator* op = nullptr;
-  std::deque<at::Tensor> held;  // tensors out of lists, and those written to
-  c10::SmallVector<const at::Tensor*, 8> tensors;
-  c10::SmallVector<PyObject*, 8> sources;
-  c10::SmallVector<const at::Tensor*, 4> written;
+  Call* outer = nullptr;
+  bool hidden = true;    // nothing is to be done about it, nor about what runs inside it
+  bool deferred = false;  // Python is told of it when it has run
+  int exceptions = std::uncaught_exceptions();
+  uint64_t generation = 0;
+  c10::SmallVector<at::Tensor, 6> tensors;  // in the order of its arguments
+  c10::SmallVector<uint32_t, 4> written;    // which of them it writes to
+  c10::SmallVector<PyObject*, 6> sources;   // borrowed: valid until the operator runs
   std::vector<Job> jobs;
-  c10::SmallVector<at::Tensor, 8> inputs;  // kept for the alarm
   c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
+  std::vector<c10::IValue> arguments;        // of a deferred call
+  std::vector<at::Tensor> listed;            // outputs that came in lists
+  size_t returned = 0;                       // how many outputs were returned, not written to
   Ref node, base_source;
   Ref delivered;  // what Python calls this call, where it hands values to sinks
+  Ref begun;      // what Python knows of this call, where it sees to all of it
+  Ref objects;    // its inputs, for Python
   int64_t node_id = 0, index = 0, flags = 0;
-  at::Tensor base;
+  bool has_base = false;  // whether the first tensor is what the output is a view or a conversion of
 
+  ~Call() override {
+    if (node || base_source || delivered || begun || objects) {
+      Gil gil;
+      release();
+    }
+  }
+  const at::Tensor& base() const { return tensors[0]; }
   void release() {  // with the interpreter lock held
     node = Ref();
     base_source = Ref();
     delivered = Ref();
+    begun = Ref();
+    objects = Ref();
+  }
+
+  // There is one for every operator: their memory is used again.
+  static void* operator new(size_t size) {
+    auto& free = pool().free;
+    if (free.empty()) return ::operator new(size);
+    void* memory = free.back();
+    free.pop_back();
+    return memory;
+  }
+  static void operator delete(void* memory) {
+    auto& free = pool().free;
+    if (free.size() < 16) {
+      free.push_back(memory);
+    } else {
+      ::operator delete(memory);
+    }
+  }
+
+ private:
+  struct Pool {
+    std::vector<void*> free;
+    ~Pool() {
+      for (void* memory : free) ::operator delete(memory);
+      free.clear();
+    }
+  };
+  static Pool& pool() {
+    static thread_local Pool memory;
+    return memory;
   }
 };
 
-constexpr c10::DispatchKeySet kSubclass({c10::DispatchKey::Python});
+inline Arguments all(const std::vector<c10::IValue>& values) {
+  return Arguments(values.data(), values.size());
+}
 
-// Collects the tensors of a call in the order of its arguments; false if one is a subclass.
-inline bool collect(Call& call, const Arguments& stack) {
+// The arguments of a call: those of a boxed one may lie above others on torch's stack.
+inline Arguments last(Arguments values, size_t count) {
+  return values.size() > count ? values.slice(values.size() - count) : values;
+}
+
+// Collects the tensors of a call in the order of its arguments.
+inline void collect(Call& call, Arguments arguments) {
   const Operator& op = *call.op;
-  const size_t count = op.shapes.size();
-  const c10::IValue* arguments = stack.data() + (stack.size() - count);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < arguments.size() && i < op.shapes.size(); ++i) {
     if (op.shapes[i] == 0) continue;
     const c10::IValue& argument = arguments[i];
     const size_t first = call.tensors.size();
     if (argument.isTensor()) {
       const at::Tensor& tensor = argument.toTensor();
       if (!tensor.defined()) continue;
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a plain number in Python
-      if (op.mutated[i] || op.nested) {  // wanted after the call, which takes the arguments off the stack
-        call.held.push_back(tensor);
-        call.tensors.push_back(&call.held.back());
-      } else {
-        call.tensors.push_back(&tensor);
-      }
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a number in Python
+      call.tensors.push_back(tensor);
     } else if (argument.isList()) {
       for (const c10::IValue& item : argument.toListRef()) {
-        if (!item.isTensor() || !item.toTensor().defined()) continue;
-        call.held.push_back(item.toTensor());
-        call.tensors.push_back(&call.held.back());
+        if (item.isTensor() && item.toTensor().defined()) call.tensors.push_back(item.toTensor());
       }
     }
     if (op.mutated[i]) {
       for (size_t at = first; at < call.tensors.size(); ++at) {
-        call.written.push_back(call.tensors[at]);
+        call.written.push_back(static_cast<uint32_t>(at));
       }
     }
   }
-  for (const at::Tensor* tensor : call.tensors) {
-    if (tensor->key_set().has_any(kSubclass)) return false;
-  }
-  return true;
 }
 
-using Produced = c10::SmallVector<const at::Tensor*, 8>;
-
 // The outputs by slot: what was returned, null where nothing was, then what else was written to.
-inline Produced collect_outputs(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
+inline Produced collect_outputs(Call& call, Arguments results) {
   Produced produced;
-  const size_t count = handle.schema().returns().size();
-  const c10::IValue* results = stack.data() + (stack.size() - count);
-  for (size_t i = 0; i < count; ++i) {
-    if (results[i].isTensor()) {
-      const bool defined = results[i].toTensor().defined();
+  size_t listed = 0;
+  for (const c10::IValue& result : results) {
+    if (result.isList()) listed += result.toListRef().size();
+  }
+  call.listed.reserve(listed);
+  for (const c10::IValue& result : results) {
+    if (result.isTensor()) {
+      const bool defined = result.toTensor().defined();
       if (defined || call.op->kind == kSeveral) {
-        produced.push_back(defined ? &results[i].toTensor() : nullptr);
+        produced.push_back(defined ? &result.toTensor() : nullptr);
       }
-    } else if (results[i].isList()) {
-      for (const c10::IValue& item : results[i].toListRef()) {
+    } else if (result.isList()) {
+      for (const c10::IValue& item : result.toListRef()) {
         if (!item.isTensor() || !item.toTensor().defined()) continue;
-        call.held.push_back(item.toTensor());
-        produced.push_back(&call.held.back());
+        call.listed.push_back(item.toTensor());
+        produced.push_back(&call.listed.back());
       }
     }
   }
-  const size_t returned = produced.size();
-  for (const at::Tensor* tensor : call.written) {
+  call.returned = produced.size();
+  for (const uint32_t at : call.written) {
+    const at::Tensor& tensor = call.tensors[at];
     bool again = false;
-    for (size_t i = 0; i < returned; ++i) {
-      again = again || (produced[i] != nullptr && produced[i]->is_same(*tensor));
+    for (size_t i = 0; i < call.returned && !again; ++i) {
+      again = produced[i] != nullptr && produced[i]->is_same(tensor);
     }
-    if (!again) produced.push_back(tensor);
+    if (!again) produced.push_back(&tensor);
   }
   return produced;
 }
 
-inline bool was_written(const Call& call, const at::Tensor& tensor) {
-  for (const at::Tensor* written : call.written) {
-    if (written->is_same(tensor)) return true;
+inline bool was_written(const Call& call, size_t slot, const at::Tensor& tensor) {
+  if (slot >= call.returned) return true;
+  for (const uint32_t at : call.written) {
+    if (call.tensors[at].is_same(tensor)) return true;
   }
   return false;
 }
 
-inline Ref list_of(const c10::SmallVectorImpl<const at::Tensor*>& tensors) {
+inline void append(const Ref& list, const Ref& object) {
+  if (PyList_Append(list.get(), object.get()) < 0) throw PythonError();
+}
+
+inline Ref inputs_of(const Call& call) {
+  Ref list = checked(PyList_New(0));
+  for (const at::Tensor& tensor : call.tensors) append(list, python_of(tensor));
+  return list;
+}
+
+inline Ref written_by(const Call& call, const Ref& inputs) {
+  Ref list = checked(PyList_New(0));
+  for (const uint32_t at : call.written) {
+    append(list, Ref::share(PyList_GET_ITEM(inputs.get(), static_cast<Py_ssize_t>(at))));
+  }
+  return list;
+}
+
+inline Ref list_of(const Produced& tensors) {
   Ref list = checked(PyList_New(0));
   for (const at::Tensor* tensor : tensors) {
-    Ref object = tensor == nullptr ? Ref::share(Py_None) : checked(THPVariable_Wrap(*tensor));
-    if (PyList_Append(list.get(), object.get()) < 0) throw PythonError();
+    append(list, tensor == nullptr ? Ref::share(Py_None) : python_of(*tensor));
+  }
+  return list;
+}
+
+// The outputs for Python, where those that are inputs are the objects in `inputs`.
+inline Ref outputs_of(const Call& call, const Produced& produced, const Ref& inputs) {
+  Ref list = checked(PyList_New(0));
+  size_t next = 0;
+  for (size_t slot = 0; slot < produced.size(); ++slot) {
+    const at::Tensor* tensor = produced[slot];
+    if (tensor == nullptr) {
+      append(list, Ref::share(Py_None));
+      continue;
+    }
+    PyObject* same = nullptr;
+    // What was written to comes in the order of the inputs, after what was returned.
+    if (slot < call.returned || next >= call.written.size()) next = 0;
+    for (size_t i = next; i < call.written.size() && same == nullptr; ++i) {
+      if (call.tensors[call.written[i]].is_same(*tensor)) {
+        same = PyList_GET_ITEM(inputs.get(), static_cast<Py_ssize_t>(call.written[i]));
+        next = i + 1;
+      }
+    }
+    append(list, same != nullptr ? Ref::share(same) : python_of(*tensor));
   }
   return list;
 }

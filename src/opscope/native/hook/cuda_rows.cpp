@@ -153,7 +153,7 @@ int64_t CudaLane::take_table() {
 }
 
 // stats/cuda/layout.py: readable
-CudaLane::Layout CudaLane::layout_of(const at::Tensor& tensor) {
+CudaLane::Layout CudaLane::layout_of(const at::TensorBase& tensor) {
   struct Dim {
     int64_t step, size;
   };
@@ -190,7 +190,7 @@ CudaLane::Layout CudaLane::layout_of(const at::Tensor& tensor) {
   return layout;
 }
 
-bool CudaLane::submit(const at::Tensor& tensor, char* record, bool together) {
+bool CudaLane::submit(const at::TensorBase& tensor, char* record, bool together) {
   const auto dtype = static_cast<size_t>(tensor.scalar_type());
   if (dtype >= forms_.size() || forms_[dtype].number < 0) return false;
   if (tensor.numel() == 0 || tensor.get_device() != index_) return false;
@@ -303,7 +303,7 @@ void CudaLane::launch_all() {
   for (size_t number = 0; number < batches_.size(); ++number) launch(number);
 }
 
-bool CudaLane::python_waits(const at::Tensor& tensor) const {
+bool CudaLane::python_waits(const at::TensorBase& tensor) const {
   if (PyDict_GET_SIZE(held_.get()) == 0 || !tensor.has_storage()) return false;
   Ref key = checked(PyLong_FromVoidPtr(tensor.storage().unsafeGetStorageImpl()));
   const int found = PyDict_Contains(held_.get(), key.get());
@@ -316,7 +316,7 @@ void CudaLane::launch_together() {
   for (size_t number = kMiddle; number < batches_.size(); number += kClasses) launch(number);
 }
 
-void CudaLane::before_write(const at::Tensor& tensor) {
+void CudaLane::before_write(const at::TensorBase& tensor) {
   if (waiting_.empty() || !tensor.has_storage()) return;
   const auto found = waiting_.find(tensor.storage().unsafeGetStorageImpl());
   if (found != waiting_.end() && !capturing()) launch(found->second);

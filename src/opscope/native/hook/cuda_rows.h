@@ -1,7 +1,7 @@
 // Rows of CUDA tensors, enqueued without Python: what stats/cuda/device.py does for one stream.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/core/TensorBase.h>
 #include <Python.h>
 #include <c10/core/Storage.h>
 
@@ -27,16 +27,16 @@ class CudaLane {
 
   // Enqueue the row of a tensor; false if Python must do it. The interpreter lock is held. Large
   // tensors are read at once, or `together` by the next call of `launch_together`.
-  bool submit(const at::Tensor& tensor, char* record, bool together);
+  bool submit(const at::TensorBase& tensor, char* record, bool together);
   void launch_together();
   // Something is about to write to this memory: read what waits of it.
-  void before_write(const at::Tensor& tensor);
+  void before_write(const at::TensorBase& tensor);
   // Read everything that waits.
   void launch_all();
   // Read everything that waits; the tables are given back. Nothing while a graph is captured.
   void end_step();
   // Whether Python's own batches wait to read memory that is about to be written to.
-  bool python_waits(const at::Tensor& tensor) const;
+  bool python_waits(const at::TensorBase& tensor) const;
 
  private:
   struct Kernel {
@@ -55,7 +55,7 @@ class CudaLane {
     int64_t runs[5] = {1, 1, 0, 0, 0};  // inner, rows; steps of inner, rows, outer
     bool dense = false, readable = false;
   };
-  static Layout layout_of(const at::Tensor& tensor);
+  static Layout layout_of(const at::TensorBase& tensor);
   bool enter();
   bool capturing() const;
   bool stream_is_captured() const;

@@ -1,33 +1,22 @@
-// Capture without Python frames: does for known call sites what EagerMode.__torch_dispatch__ does.
+// Capture without Python frames: does for known call sites what capture/watching.py does.
 //
-// Operators reach us by a dispatch key of our own (`by_key`). Where that cannot be, they do as a mode
-// (`dispatch`): torch calls modes through one virtual function of its interpreter object, which is
-// ours while the hook is installed. If the operator, its call site and its inputs are of the common
-// kind, everything is done natively, on the same Python objects as in Python; otherwise the call goes
-// on to the mode's Python code, before anything has been changed. So capture/eager.py remains the one
-// description of what capture does.
+// torch tells us of every operator before and after it runs (observer.h). If the operator, its call
+// site and its inputs are of the common kind, everything is done natively, on the same Python objects
+// as in Python; otherwise Python is told, before anything has been changed. So capture/watching.py
+// remains the one description of what capture does.
 //
 // This is the Python module. The rest is in headers, in one unit with it, because torch's own headers
-// take most of the time to compile: dispatch.h (how operators come and go), watching.h (before and
-// after one), measuring.h (rows), sites.h (which call site), call.h (one call), state.h (what is
-// known).
+// take most of the time to compile: observer.h (how operators come), roles.h (which of them count),
+// watching.h (before and after one), measuring.h (rows), sites.h (which call site), call.h (one call),
+// texts.h (its arguments), state.h (what is known).
 #include <Python.h>
-
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
 
-#include "dispatch.h"
+#include "observer.h"
 
 namespace opscope {
 namespace {
-
-PyObject* py_claim_key(PyObject*, PyObject*) { return PyBool_FromLong(claim_key()); }
-
-PyObject* py_watch_thread(PyObject*, PyObject* on) {
-  c10::impl::tls_set_dispatch_key_included(kKey, on == Py_True);
-  Py_RETURN_NONE;
-}
 
 Ref take(PyObject* settings, const char* name) {
   PyObject* found = PyDict_GetItemString(settings, name);
@@ -35,20 +24,11 @@ Ref take(PyObject* settings, const char* name) {
   return Ref::share(found);
 }
 
-long number_in(PyObject* settings, const char* name) {
-  return PyLong_AsLong(take(settings, name).get());
-}
-
 void configure(PyObject* settings) {
   static uint64_t generation = 0;
   auto made = std::make_unique<Hook>();
   Hook& h = *made;
   h.generation = ++generation;
-  h.mode = take(settings, "mode");
-  h.mode_pointer = h.mode.get();
-  h.as_mode = std::make_shared<c10::impl::PyObject_TorchDispatchMode>(
-      Py_NewRef(h.mode.get()), getPyInterpreter());
-  h.become_mode = take(settings, "become_mode");
   h.local = take(settings, "local");
   h.sites = take(settings, "sites");
   h.late = take(settings, "late");
@@ -58,7 +38,14 @@ void configure(PyObject* settings) {
   h.known = reinterpret_cast<KnownObject*>(h.known_object.get())->map;
   h.engine_code = take(settings, "engine_code");
   h.user_file = take(settings, "user_file");
+  h.generated_file = take(settings, "generated_file");
+  h.begin = take(settings, "begin");
+  h.finish = take(settings, "finish");
+  h.end_setup = take(settings, "end_setup");
+  h.new_operator = take(settings, "new_operator");
+  h.only_python = take(settings, "only_python").get() == Py_True;
   h.outside = take(settings, "outside");
+  h.unknown = take(settings, "unknown");
   h.plan_for = take(settings, "plan_for");
   h.add_outputs = take(settings, "add_outputs");
   h.begin_call = take(settings, "begin_call");
@@ -67,18 +54,16 @@ void configure(PyObject* settings) {
   h.report = take(settings, "report");
   h.alarm = take(settings, "alarm");
   h.alarmed = h.alarm.get() != Py_None;
-  h.reserved = number_in(settings, "reserved");
   Ref state = take(settings, "ThreadState"), site = take(settings, "Site"),
       node = take(settings, "Node"), output = take(settings, "Output"),
-      plan = take(settings, "Plan");
+      plan = take(settings, "Plan"), begun = take(settings, "Begun");
+  h.begun_node = Slot(begun.get(), "node");
   h.admitted = Slot(state.get(), "admitted");
   h.home = Slot(state.get(), "home");
   h.scope = Slot(state.get(), "scope");
   h.phase = Slot(state.get(), "phase");
   h.depth = Slot(state.get(), "depth");
   h.backward_depth = Slot(state.get(), "backward_depth");
-  h.pending_view = Slot(state.get(), "pending_view");
-  h.previous = Slot(state.get(), "previous");
   h.last_number = Slot(state.get(), "last_number");
   h.number_base = Slot(state.get(), "number_base");
   h.node_of_number = Slot(state.get(), "node_of_number");
@@ -116,40 +101,6 @@ void configure(PyObject* settings) {
   hook = made.release();
 }
 
-void register_operator(const char* name, const char* overload, PyObject* object) {
-  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (!handle.has_value()) return;
-  const auto flag = [object](const char* attribute) {
-    return PyObject_IsTrue(checked(PyObject_GetAttrString(object, attribute)).get()) == 1;
-  };
-  auto op = std::make_unique<Operator>();
-  op->object = Ref::share(object);
-  Ref kind = checked(PyObject_GetAttrString(object, "kind"));
-  op->kind = static_cast<Kind>(PyLong_AsLong(kind.get()));
-  op->ignored = flag("ignored");
-  op->nested = flag("nested");
-  op->writes = flag("writes");
-  op->view = flag("view");
-  op->same_elements = flag("same_elements");
-  op->converts = flag("converts");
-  op->fills = flag("fills");
-  op->only_python = flag("asynchronous") || flag("waits") || flag("fresh");
-  const auto& arguments = handle->schema().arguments();
-  op->shapes.resize(arguments.size());
-  op->mutated.resize(arguments.size());
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string type = arguments[i].type()->str();
-    if (type.find("Tensor") == std::string::npos) continue;
-    op->shapes[i] = type == "Tensor" || type == "Tensor?" ? 1 : 2;
-  }
-  Ref mutated = checked(PyObject_GetAttrString(object, "mutated"));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mutated.get()); ++i) {
-    const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));
-    op->mutated.at(static_cast<size_t>(at)) = 1;
-  }
-  hook->operators[&handle->schema()] = std::move(op);
-}
-
 // Runs a function of the module: C++ exceptions become Python's.
 template <class Function>
 PyObject* translated(Function function) {
@@ -181,16 +132,6 @@ PyObject* py_configure(PyObject*, PyObject* settings) {
   });
 }
 
-PyObject* py_register(PyObject*, PyObject* arguments) {
-  const char *name = nullptr, *overload = nullptr;
-  PyObject* object = nullptr;
-  if (!PyArg_ParseTuple(arguments, "ssO", &name, &overload, &object)) return nullptr;
-  return guarded([&] {
-    register_operator(name, overload, object);
-    return none();
-  });
-}
-
 PyObject* py_begin(PyObject*, PyObject* arguments) {
   PyObject *order = nullptr, *changed = nullptr;
   long step = 0;
@@ -205,15 +146,65 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
 }
 
 PyObject* py_set_state(PyObject*, PyObject* arguments) {
-  int recording = 0, many = 0;
+  int recording = 0, only_python = 0;
   long revision = 0;
-  if (!PyArg_ParseTuple(arguments, "ppl", &recording, &many, &revision)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "ppl", &recording, &only_python, &revision)) return nullptr;
   return guarded([&] {
+    if (recording != 0 && !hook->recording) ++hook->resumption;
     hook->recording = recording != 0;
-    hook->many = many != 0;
+    hook->only_python = only_python != 0;
     hook->revision = revision;
+    observe(hook->recording);
     return none();
   });
+}
+
+PyObject* py_remove(PyObject*, PyObject*) {
+  observe(false);
+  if (hook != nullptr) {
+    hook->recording = false;
+    ++hook->generation;  // calls under way are nobody's
+    hook->rows.lanes.clear();
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* py_texts(PyObject*, PyObject*) {
+  return guarded([] {
+    const Call* call = here().call;
+    if (call == nullptr) throw std::runtime_error("no call is under way");
+    return texts_of(*call->op, here().arguments).release();
+  });
+}
+
+PyObject* py_mute(PyObject*, PyObject*) {
+  ++here().muted;
+  Py_RETURN_NONE;
+}
+
+PyObject* py_unmute(PyObject*, PyObject*) {
+  --here().muted;
+  Py_RETURN_NONE;
+}
+
+PyObject* py_enter_python(PyObject*, PyObject*) {
+  return translated([] { return PyLong_FromLong(enter_python()); });
+}
+
+PyObject* py_leave_python(PyObject*, PyObject* depth) {
+  here().depth = static_cast<int>(PyLong_AsLong(depth));
+  Py_RETURN_NONE;
+}
+
+// The tensor behind a Python object, which is the caller's; null if it is none.
+c10::TensorImpl* tensor_in(PyObject* object) {
+  Aside aside;
+  Ref address = Ref::take(PyObject_GetAttrString(object, "_cdata"));
+  if (!address) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return static_cast<c10::TensorImpl*>(PyLong_AsVoidPtr(address.get()));
 }
 
 PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
@@ -223,10 +214,12 @@ PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
   });
 }
 
-PyObject* py_note_write(PyObject*, PyObject* tensor) {
+PyObject* py_note_write(PyObject*, PyObject* object) {
   return guarded([&] {
-    if (!THPVariable_Check(tensor)) return none();
-    const at::Tensor& written = THPVariable_Unpack(tensor);
+    c10::TensorImpl* impl = tensor_in(object);
+    if (impl == nullptr) return none();
+    const at::TensorBase written(
+        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl));
     hook->rows.note_write(written);
     if (written.is_cuda()) {
       if (CudaLane* lane = hook->rows.lane_of(written)) lane->before_write(written);
@@ -286,9 +279,10 @@ PyObject* py_launch_all(PyObject*, PyObject*) {
   });
 }
 
-PyObject* py_key(PyObject*, PyObject* tensor) {
-  if (!THPVariable_Check(tensor)) return PyLong_FromVoidPtr(tensor);
-  return PyLong_FromVoidPtr(THPVariable_Unpack(tensor).unsafeGetTensorImpl());
+PyObject* py_key(PyObject*, PyObject* object) {
+  const c10::TensorImpl* impl = tensor_in(object);
+  return PyLong_FromVoidPtr(impl == nullptr ? static_cast<void*>(object)
+                                            : const_cast<c10::TensorImpl*>(impl));
 }
 
 PyObject* py_counts(PyObject*, PyObject*) {
@@ -296,21 +290,22 @@ PyObject* py_counts(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"configure", py_configure, METH_O, "Begin a capture: its mode, classes and callbacks."},
-    {"register", py_register, METH_VARARGS, "An operator that Python has seen: name, overload."},
+    {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
     {"begin", py_begin, METH_VARARGS, "The order and the changed nodes of a step, and its number."},
-    {"set_state", py_set_state, METH_VARARGS, "Recording, many threads, revision of plans."},
+    {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},
     {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
     {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
     {"key", py_key, METH_O, "What a tensor is known by."},
+    {"texts", py_texts, METH_NOARGS, "The arguments of the call under way that are no tensors."},
+    {"mute", py_mute, METH_NOARGS, "What this thread runs from here on is not watched."},
+    {"unmute", py_unmute, METH_NOARGS, "The opposite of one `mute`."},
+    {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},
+    {"leave_python", py_leave_python, METH_O, "The opposite, with what that returned."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
-    {"claim_key", py_claim_key, METH_NOARGS, "Whether operators can reach us by a dispatch key."},
-    {"watch_thread", py_watch_thread, METH_O, "Let this thread's operators reach us by that key."},
-    {"install", install, METH_NOARGS, "Take over dispatch to modes."},
-    {"remove", remove, METH_NOARGS, "Give dispatch back."},
+    {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "opscope_hook", nullptr, -1, methods,

@@ -4,7 +4,6 @@
 #include <Python.h>
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstring>
 #include <ctime>
@@ -33,18 +32,19 @@ inline int64_t now_us() {
 
 // The rows of before are void; what waits to be read is read now.
 inline void announce_write(Call& call) {
-  c10::SmallVector<const at::Tensor*, 4> waiting;  // that Python waits to read
-  for (const at::Tensor* tensor : call.written) {
-    hook->rows.note_write(*tensor);
-    if (!tensor->is_cuda()) continue;
-    CudaLane* lane = hook->rows.lane_of(*tensor);
-    if (lane != nullptr) lane->before_write(*tensor);
-    if (lane != nullptr ? lane->python_waits(*tensor) : hook->rows.python_lanes) {
-      waiting.push_back(tensor);
+  Produced waiting;  // that Python waits to read
+  for (const uint32_t at : call.written) {
+    const at::Tensor& tensor = call.tensors[at];
+    hook->rows.note_write(tensor);
+    if (!tensor.is_cuda()) continue;
+    CudaLane* lane = hook->rows.lane_of(tensor);
+    if (lane != nullptr) lane->before_write(tensor);
+    if (lane != nullptr ? lane->python_waits(tensor) : hook->rows.python_lanes) {
+      waiting.push_back(&tensor);
     }
   }
   if (!waiting.empty()) {
-    Quiet quiet;
+    Aside aside;
     Ref list = list_of(waiting);
     checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
   }
@@ -52,8 +52,8 @@ inline void announce_write(Call& call) {
 
 inline void note_moment(const Call& call) {
   int64_t stream = 0;
-  if (!call.tensors.empty() && call.tensors[0]->is_cuda()) {
-    const auto device = call.tensors[0]->device();
+  if (!call.tensors.empty() && call.tensors[0].is_cuda()) {
+    const auto device = call.tensors[0].device();
     stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
   }
   auto& moments = hook->rows.moments;
@@ -65,9 +65,9 @@ inline void note_moment(const Call& call) {
 // Whether an output on a GPU has the numbers of the first input, in a wider type. (On a CPU it is
 // read: that is cheap, and NumPy may have written to the input without our notice.)
 inline bool only_widens(const Call& call, const at::Tensor& output) {
-  if (!call.op->converts || !call.base.defined() || !output.is_cuda()) return false;
-  const auto before = call.base.scalar_type();
-  return output.device() == call.base.device() && output.numel() == call.base.numel() &&
+  if (!call.op->converts || !call.has_base || !output.is_cuda()) return false;
+  const auto before = call.base().scalar_type();
+  return output.device() == call.base().device() && output.numel() == call.base().numel() &&
          output.scalar_type() == c10::ScalarType::Float &&
          (before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16);
 }
@@ -97,7 +97,7 @@ inline void measure_inputs(Call& call) {
     if (from_operator && (!(call.flags & kInputStats) || hook->output_uninitialised.truth(source)))
       continue;
     if (!from_operator && !(call.flags & kInputStats) && kind_of(source)[0] == 's') continue;
-    const at::Tensor& tensor = *call.tensors[slot];
+    const at::Tensor& tensor = call.tensors[slot];
     const Seen* known = seen_of(source, tensor);
     rows.measure(place, static_cast<int64_t>(slot), tensor, source, known, seen[slot], call.jobs);
     if (!from_operator && known == nullptr && lasts(source)) rows.outside(source) = seen[slot];
@@ -105,7 +105,7 @@ inline void measure_inputs(Call& call) {
 }
 
 inline void measure_outputs(Call& call,
-                            const c10::SmallVectorImpl<const at::Tensor*>& produced,
+                            const Produced& produced,
                             PyObject* outputs) {
   RowBook& rows = hook->rows;
   auto& seen = rows.outputs(call.node_id);
@@ -117,13 +117,13 @@ inline void measure_outputs(Call& call,
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
     const Seen* known = nullptr;
-    if (call.op->same_elements && call.base.defined() && call.base.numel() == tensor->numel() &&
-        call.base.scalar_type() == tensor->scalar_type()) {
-      known = seen_of(call.base_source.get(), call.base);
+    if (call.op->same_elements && call.has_base && call.base().numel() == tensor->numel() &&
+        call.base().scalar_type() == tensor->scalar_type()) {
+      known = seen_of(call.base_source.get(), call.base());
     } else if (only_widens(call, *tensor)) {
       // A kernel that is no operator may have written to it meanwhile: not likely, if it was read a
       // moment ago and is not memory that was made for such a kernel.
-      known = seen_of(call.base_source.get(), call.base);
+      known = seen_of(call.base_source.get(), call.base());
       if (known != nullptr && (known->blank || call.index - known->call > kMoment)) known = nullptr;
     }
     const bool blank = call.op->fills || (known != nullptr && known->blank);
@@ -139,10 +139,8 @@ inline void measure_outputs(Call& call,
 
 // Tells of a call that made NaN or Inf, while its tensors are at hand.
 inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bool has_nan) {
-  Quiet quiet;
-  c10::SmallVector<const at::Tensor*, 8> inputs;
-  for (const at::Tensor& tensor : call.inputs) inputs.push_back(&tensor);
-  Ref index = number(call.index), read = list_of(inputs), made = list_of(produced);
+  Aside aside;
+  Ref index = number(call.index), read = inputs_of(call), made = list_of(produced);
   checked(PyObject_CallFunctionObjArgs(hook->alarm.get(), node, index.get(),
                                        has_nan ? Py_True : Py_False, read.get(), made.get(),
                                        nullptr));
@@ -150,8 +148,8 @@ inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bo
 
 // Sinks want the tensors themselves.
 inline void begin_in_python(Call& call, PyObject* node) {
-  Quiet quiet;
-  Ref tensors = list_of(call.tensors);
+  Aside aside;
+  Ref tensors = inputs_of(call);
   Ref index = number(call.index);
   call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
                                                         hook->node_plan.get(node), node,
@@ -159,12 +157,12 @@ inline void begin_in_python(Call& call, PyObject* node) {
 }
 
 inline void end_in_python(Call& call, PyObject* node,
-                          const c10::SmallVectorImpl<const at::Tensor*>& produced) {
-  Quiet quiet;
+                          const Produced& produced) {
+  Aside aside;
   Ref outputs = list_of(produced);
   Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));
-  if (call.base.defined()) {
-    Ref base = checked(THPVariable_Wrap(call.base));
+  if (call.has_base) {
+    Ref base = python_of(call.base());
     if (PyList_Append(inputs.get(), base.get()) < 0) throw PythonError();
     if (PyList_Append(sources.get(), call.base_source.get()) < 0) throw PythonError();
   }

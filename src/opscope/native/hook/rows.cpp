@@ -1,9 +1,11 @@
 #include "rows.h"
 
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstring>
+
+#include "tensors.h"
+
 
 namespace opscope {
 namespace {
@@ -13,7 +15,7 @@ constexpr size_t kKindsRemembered = 4096;
 
 // What the kernels can read as it lies in memory; everything else goes to Python, which says what
 // has no numbers.
-bool is_plain(const at::Tensor& tensor, const std::vector<std::string>& dtype_names) {
+bool is_plain(const at::TensorBase& tensor, const std::vector<std::string>& dtype_names) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   const auto keys = impl->key_set();
   constexpr c10::DispatchKeySet kOdd({c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
@@ -35,7 +37,7 @@ struct Head {
 };
 static_assert(sizeof(Head) == kNumbers);
 
-void fill(const at::Tensor& tensor, char* record, RowFunction row) {
+void fill(const at::TensorBase& tensor, char* record, RowFunction row) {
   const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
   row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
       static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
@@ -56,7 +58,7 @@ char* RowBook::take() {
   return record;
 }
 
-int64_t RowBook::kind_of(const at::Tensor& tensor, const Seen& mine) {
+int64_t RowBook::kind_of(const at::TensorBase& tensor, const Seen& mine) {
   const auto sizes = tensor.sizes();
   const auto dtype = tensor.scalar_type();
   if (mine.kind >= 0 && mine.dtype == dtype && sizes == mine.sizes) return mine.kind;
@@ -73,10 +75,10 @@ int64_t RowBook::kind_of(const at::Tensor& tensor, const Seen& mine) {
   return kinds_[std::move(key)] = PyLong_AsLongLong(number.get());
 }
 
-char* RowBook::measure(const Place& place, int64_t slot, const at::Tensor& tensor,
+char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& tensor,
                       PyObject* source, const Seen* known, Seen& mine, std::vector<Job>& jobs) {
   if (!is_plain(tensor, dtype_names)) {
-    Ref object = checked(THPVariable_Wrap(tensor));
+    Ref object = python_of(tensor);
     checked(PyObject_CallFunction(measure_slowly.get(), "LLLBLOO", place.step, place.node,
                                   place.call, place.side, slot, object.get(), source));
     return nullptr;
@@ -108,7 +110,7 @@ char* RowBook::measure(const Place& place, int64_t slot, const at::Tensor& tenso
   } else if (CudaLane* lane = lane_of(tensor); lane != nullptr && lane->submit(tensor, record, together)) {
     filled = false;
   } else {
-    Ref object = checked(THPVariable_Wrap(tensor));
+    Ref object = python_of(tensor);
     Ref done = checked(PyObject_CallFunction(submit.get(), "OL", object.get(),
                                              reinterpret_cast<long long>(record)));
     filled = done.get() == Py_True;

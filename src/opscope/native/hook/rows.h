@@ -1,7 +1,7 @@
 // Rows of values: which record each gets, and what need not be read again.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/core/TensorBase.h>
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
@@ -43,7 +43,7 @@ struct Seen {
 
 // A row to be computed when the interpreter lock is released.
 struct Job {
-  const at::Tensor* tensor;
+  const at::TensorBase* tensor;
   char* record;
 };
 
@@ -71,17 +71,17 @@ class RowBook {
   Seen& outside(PyObject* source) { return outside_[source]; }
 
   // Something is about to write to this tensor's memory.
-  void note_write(const at::Tensor& tensor) {
+  void note_write(const at::TensorBase& tensor) {
     if (tensor.has_storage()) written_[tensor.storage().data()] = ++clock_;
   }
 
-  bool is_row_of(const Seen& seen, const at::Tensor& tensor) const {
+  bool is_row_of(const Seen& seen, const at::TensorBase& tensor) const {
     return seen.epoch == epoch && !was_written(tensor, seen.clock) && seen.data == tensor.unsafeGetTensorImpl()->data() &&
            seen.dtype == tensor.scalar_type() && tensor.sizes() == seen.sizes &&
            tensor.strides() == seen.strides;
   }
 
-  CudaLane* lane_of(const at::Tensor& tensor) const {
+  CudaLane* lane_of(const at::TensorBase& tensor) const {
     const auto index = static_cast<size_t>(tensor.get_device());
     return index < lanes.size() ? lanes[index].get() : nullptr;
   }
@@ -97,7 +97,7 @@ class RowBook {
   // Write the row of a value into a new record, or see to it that it will be. `known` is a row of
   // the same elements, or null. `mine` is where this value's row is remembered.
   // Returns the record, unless Python made it.
-  char* measure(const Place& place, int64_t slot, const at::Tensor& tensor, PyObject* source,
+  char* measure(const Place& place, int64_t slot, const at::TensorBase& tensor, PyObject* source,
                const Seen* known, Seen& mine, std::vector<Job>& jobs);
 
   void end_step() {
@@ -114,11 +114,11 @@ class RowBook {
     if (static_cast<size_t>(node) >= nodes_.size()) nodes_.resize(node + 1);
     return nodes_[node];
   }
-  bool was_written(const at::Tensor& tensor, uint64_t since) const {
+  bool was_written(const at::TensorBase& tensor, uint64_t since) const {
     const uint64_t* found = written_.find(tensor.storage().data());
     return found != nullptr && *found > since;
   }
-  int64_t kind_of(const at::Tensor& tensor, const Seen& mine);
+  int64_t kind_of(const at::TensorBase& tensor, const Seen& mine);
   char* take();
 
   std::deque<Pair> nodes_;

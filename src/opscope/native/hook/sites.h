@@ -5,16 +5,13 @@
 
 #include <c10/core/GradMode.h>
 #include <frameobject.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/python_variable.h>
 
+#include "autograd.h"
 #include "call.h"
 #include "state.h"
 
 namespace opscope {
 
-constexpr uint64_t kAccumulate = ~uint64_t{0};
 constexpr size_t kCodesRemembered = size_t{1} << 17, kSitesRemembered = size_t{1} << 18;
 
 inline Ref key_of(const c10::TensorImpl* tensor) {
@@ -23,16 +20,27 @@ inline Ref key_of(const c10::TensorImpl* tensor) {
 
 inline KnownMap& known() { return *hook->known; }
 
-inline PyObject* source_of(const at::Tensor& tensor) {  // borrowed
+// Where a tensor comes from that no operator of this step has made; borrowed.
+inline PyObject* outside_source(const at::TensorBase& tensor) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  Ref key = key_of(impl);
+  PyObject* named = PyDict_GetItemWithError(hook->by_id.get(), key.get());
+  if (named == nullptr && PyErr_Occurred()) throw PythonError();
+  if (named == nullptr && impl->pyobj_slot()->load_pyobj() != nullptr) {
+    Aside aside;  // it may be a parameter that nobody has named yet
+    checked(PyObject_CallOneArg(hook->outside.get(), python_of(tensor).get()));
+    if (PyObject* source = known().get(impl)) return source;
+    throw std::runtime_error("a tensor from outside was not noted");
+  }
+  known().put_outside(impl, named != nullptr ? named : hook->unknown.get());
+  return known().get(impl);
+}
+
+inline PyObject* source_of(const at::TensorBase& tensor) {  // borrowed
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (PyObject* source = known().get(impl)) return source;
   if (PyObject* source = known().put_twin(impl)) return source;
-  Quiet quiet;
-  Ref object = checked(THPVariable_Wrap(tensor));
-  checked(PyObject_CallOneArg(hook->outside.get(), object.get()));
-  PyObject* source = known().get(impl);
-  if (source == nullptr) throw std::runtime_error("a tensor from outside was not noted");
-  return source;
+  return outside_source(tensor);
 }
 
 inline bool is_output(PyObject* source) { return Py_IS_TYPE(source, hook->output_type); }
@@ -55,17 +63,24 @@ inline bool lasts(PyObject* source) {
 }
 
 
-inline bool is_user_code(PyObject* code) {
-  if (const bool* found = hook->user_codes.find(code)) return *found;
+inline Code kind_of_code(PyObject* code) {
+  if (const Code* found = hook->known_codes.find(code)) return *found;
   Ref name = checked(PyObject_GetAttrString(code, "co_filename"));
-  Ref answer = checked(PyObject_CallOneArg(hook->user_file.get(), name.get()));
-  if (hook->user_codes.size() >= kCodesRemembered) {
-    hook->user_codes.clear();
+  const auto says = [&name](const Ref& function) {
+    return checked(PyObject_CallOneArg(function.get(), name.get())).get() == Py_True;
+  };
+  const Code kind = says(hook->generated_file) ? Code::kGenerated
+                    : says(hook->user_file)    ? Code::kUser
+                                               : Code::kOther;
+  if (hook->known_codes.size() >= kCodesRemembered) {
+    hook->known_codes.clear();
     hook->codes.clear();
   }
   hook->codes.push_back(Ref::share(code));
-  return hook->user_codes[code] = answer.get() == Py_True;
+  return hook->known_codes[code] = kind;
 }
+
+inline bool is_user_code(PyObject* code) { return kind_of_code(code) == Code::kUser; }
 
 inline PyObject* code_of(PyFrameObject* frame) {  // borrowed: the frame keeps it
   PyCodeObject* code = PyFrame_GetCode(frame);
@@ -116,16 +131,14 @@ struct Found {
 
 // The forward node or the parameter whose gradient is computed; false if Python must find out.
 inline bool find_origin(PyObject* state, Found& found) {
-  const auto current = torch::autograd::get_current_node();
-  if (!current) {
+  const GradNode current = current_grad_node();
+  if (!current.there) {
     found.subject = Ref::share(Py_None);
     return true;
   }
-  const uint64_t sequence = current->sequence_nr();
-  if (sequence == kAccumulate) {
-    const auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(current.get());
-    if (accumulate == nullptr || !accumulate->variable.defined()) return false;
-    Ref key = key_of(accumulate->variable.unsafeGetTensorImpl());
+  if (current.accumulates) {
+    if (current.leaf == nullptr) return false;
+    Ref key = key_of(current.leaf);
     PyObject* leaf = PyDict_GetItemWithError(hook->by_id.get(), key.get());
     if (leaf == nullptr) return false;
     found.subject = Ref::share(leaf);
@@ -135,7 +148,7 @@ inline bool find_origin(PyObject* state, Found& found) {
   if (home == Py_None) return false;
   if (home != state && PyList_GET_SIZE(hook->node_of_number.get(state)) != 0) return false;
   PyObject* nodes = hook->node_of_number.get(home);
-  const int64_t index = static_cast<int64_t>(sequence) - hook->number_base.number(home);
+  const int64_t index = static_cast<int64_t>(current.sequence) - hook->number_base.number(home);
   if (index < 0 || index >= PyList_GET_SIZE(nodes)) return false;
   found.subject = Ref::share(PyList_GET_ITEM(nodes, index));
   return true;
@@ -168,12 +181,11 @@ inline bool find_subject(const Call& call, Found& found) {
 }
 
 // Which call site this is; false if Python must find out.
-inline bool find_site(PyObject* state, const Call& call, Found& found) {
+inline bool find_site(PyObject* state, const Call& call, PyFrameObject* frame, Found& found) {
   int phase = static_cast<int>(hook->phase.number(state));
   PyObject* scope = hook->scope.get(state);
   SiteKey& key = found.key;
   key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
-  PyFrameObject* frame = PyEval_GetFrame();
   PyObject* code = frame == nullptr ? nullptr : code_of(frame);
   if (frame == nullptr || code == hook->engine_code.get()) {
     phase = kBackward;

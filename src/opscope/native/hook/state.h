@@ -3,11 +3,14 @@
 
 #include <Python.h>
 
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <c10/core/impl/PyInterpreter.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "flat_map.h"
@@ -17,7 +20,7 @@
 
 namespace opscope {
 
-using Arguments = std::vector<c10::IValue>;
+using Arguments = c10::ArrayRef<const c10::IValue>;
 
 // As in capture/thread_state.py and capture/operators.py.
 enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail };
@@ -27,12 +30,21 @@ enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues =
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
 constexpr int kArguments = 64;
 
+// What is known of an operator; made when it is first seen and never let go.
 struct Operator {
-  Ref object;
-  Kind kind;
-  bool ignored, nested, writes, view, same_elements, converts, fills, only_python;
+  explicit Operator(const c10::OperatorHandle& of) : handle(of) {}
+  c10::OperatorHandle handle;
+  Ref object;  // its opscope.capture.operators.Operator
+  Kind kind = kGeneral;
+  bool ignored = true, nested = false, writes = false, view = false, same_elements = false,
+       converts = false, fills = false, asynchronous = false, fresh = false, only_python = false;
+  size_t returns = 0;
   std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   std::vector<uint8_t> mutated;
+  c10::DispatchKeySet casting;  // the keys of autocast that it has kernels of its own for
+  // Per kind of tensor: 0 not asked yet, 1 an operator of its own, 2 made of others.
+  mutable std::array<int8_t, static_cast<size_t>(c10::DispatchKey::EndOfRuntimeBackendKeys) + 1>
+      composite{};
 };
 
 struct SiteKey {
@@ -68,34 +80,36 @@ struct SiteHash {
   }
 };
 
+// Whose code it is: the user's, that of torch and such, or what a compiler has written.
+enum class Code : uint8_t { kOther, kUser, kGenerated };
+
 struct FoundSite {
   PyObject* site = nullptr;  // kept alive by `sites`
   Ref subject;     // its address is part of the key
 };
 
 struct Hook {
-  std::shared_ptr<c10::impl::PyObject_TorchDispatchMode> as_mode;
-  Ref mode, local, sites, late, by_id, engine_code, user_file, outside, plan_for,
-      add_outputs, begin_call, end_call, before_write, become_mode, report;
+  Ref local, sites, late, by_id, engine_code, user_file, generated_file, outside, unknown, plan_for,
+      add_outputs, begin_call, end_call, before_write, report, begin, finish, raised, end_setup,
+      new_operator;
   Ref known_object, order, changed;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;
   KnownMap* known = nullptr;  // in `known_object`
-  Slot admitted, home, scope, phase, depth, backward_depth, pending_view, previous, last_number,
-      number_base, node_of_number;
+  Slot admitted, home, scope, phase, depth, backward_depth, last_number, number_base,
+      node_of_number;
   Slot site_calls, site_first, site_more, site_step;
   Slot node_id, node_outputs, node_sources, node_raised, node_plan;
   Slot output_node, output_slot, output_subject, output_uninitialised;
   Slot plan_flags, plan_revision;
+  Slot begun_node;
   PyTypeObject* output_type = nullptr;
-  PyObject* mode_pointer = nullptr;  // the same as `mode`, readable without the interpreter lock
-  long reserved = 0;
   uint64_t generation = 0;  // of captures: what threads remember of another is void
-  bool recording = false, many = false;
+  uint64_t resumption = 0;  // of recording: autograd's numbers of before are nobody's
+  bool recording = false, only_python = false;
   long revision = -1, step = -1;
-  FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHash> operators;
   FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
-  FlatMap<PyObject*, bool, AddressHash> user_codes;
+  FlatMap<PyObject*, Code, AddressHash> known_codes;
   std::vector<Ref> codes;  // kept alive: their addresses are keys
   RowBook rows;
   int64_t native_calls = 0, python_calls = 0;
@@ -103,15 +117,42 @@ struct Hook {
 
 inline Hook* hook = nullptr;
 
-// Tensor code inside reaches no dispatch mode.
-class Quiet {
+struct Call;
+
+// What the hook keeps per thread.
+struct Thread {
+  int depth = 0;  // operators under way whose insides are their own affair
+  int muted = 0;  // code of ours under way
+  Call* call = nullptr;  // the one under way that is being watched
+  Arguments arguments;   // of that one, while Python is told of it
+};
+
+inline Thread& here() {
+  static thread_local Thread thread;
+  return thread;
+}
+
+// Code of ours inside: it reaches no mode, no `__torch_function__`, and is not watched.
+class Aside {
  public:
-  Quiet()
+  Aside()
       : modes_(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PreDispatch})),
-        snapshot_(c10::DispatchKey::PythonTLSSnapshot) {}
+        snapshot_(c10::DispatchKey::PythonTLSSnapshot),
+        functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(
+        at::impl::TorchFunctionDisabledState::ALL_DISABLED);
+    ++here().muted;
+  }
+  ~Aside() {
+    --here().muted;
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
 
  private:
   c10::impl::ExcludeDispatchKeyGuard modes_, snapshot_;
+  at::impl::TorchFunctionDisabledState functions_;
 };
 
 }  // namespace opscope

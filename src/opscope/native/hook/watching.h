@@ -4,7 +4,6 @@
 #include <Python.h>
 
 #include <ATen/SequenceNumber.h>
-#include <torch/csrc/Exceptions.h>
 
 #include "call.h"
 #include "measuring.h"
@@ -13,7 +12,7 @@
 
 namespace opscope {
 
-constexpr int64_t kKeptNumbers = int64_t{1} << 16;
+constexpr int64_t kKeptNumbers = int64_t{1} << 16;  // as in capture/thread_state.py
 
 inline PyObject* node_at(PyObject* site) {  // borrowed; null if Python must make it
   if (hook->site_step.number(site) != hook->step) return hook->site_first.get(site);
@@ -32,17 +31,32 @@ inline int64_t flags_of(PyObject* node) {
   return hook->plan_flags.number(plan);
 }
 
-inline void number_nodes(PyObject* state, PyObject* node, int64_t made, int64_t now) {
+inline void restart_numbers(PyObject* state, int64_t now) {
+  Ref numbers = checked(PyList_New(0));
+  hook->node_of_number.set(state, numbers.get());
+  hook->number_base.set_number(state, now);
+  hook->last_number.set_number(state, now);
+}
+
+// The autograd nodes that this thread has made since it was last asked belong to `node`.
+inline void number_nodes(PyObject* state, PyObject* node) {
+  const auto now = static_cast<int64_t>(at::sequence_number::peek());
+  const int64_t last = hook->last_number.number(state);
+  if (now == last) return;
+  if (now < last || now - last > kKeptNumbers) return restart_numbers(state, now);
   PyObject* numbers = hook->node_of_number.get(state);
-  if (hook->pending_view.truth(state)) {
-    // CopySlices gets its number only after the operator that wrote to the view.
-    if (PyList_Append(numbers, hook->previous.get(state)) < 0) throw PythonError();
-    --made;
-  }
-  for (; made > 0; --made) {
+  for (int64_t made = now - last; made > 0; --made) {
     if (PyList_Append(numbers, node) < 0) throw PythonError();
   }
   hook->last_number.set_number(state, now);
+}
+
+// Steps that were not recorded have made autograd nodes that belong to nobody.
+inline void resume_numbers(PyObject* state) {
+  static thread_local uint64_t resumption = 0;
+  if (resumption == hook->resumption) return;
+  resumption = hook->resumption;
+  restart_numbers(state, static_cast<int64_t>(at::sequence_number::peek()));
 }
 
 inline bool same_sources(PyObject* list, const Call& call) {
@@ -65,25 +79,14 @@ inline void set_sources(Call& call, PyObject* node) {
   if (!equal && PyList_Append(hook->changed.get(), node) < 0) throw PythonError();
 }
 
-inline void note_write(Call& call, PyObject* state, PyObject* node, int phase) {
-  const bool pending = phase != kOptimizer && !call.tensors.empty() &&
-                       c10::GradMode::is_enabled() && call.tensors[0]->is_view();
-  hook->pending_view.set(state, pending ? Py_True : Py_False);
-  hook->previous.set(state, node);
-}
-
 // Everything before the operator runs; false, with nothing changed, if Python must do it.
-inline bool begin(Call& call) {
+inline bool begin(Call& call, PyObject* state, PyFrameObject* frame) {
+  if (hook->only_python || call.op->only_python) return false;
   if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
-  PyObject* state = thread_state();
   if (!hook->admitted.truth(state) || hook->phase.number(state) == kSetup) return false;
-  const auto now = static_cast<int64_t>(at::sequence_number::peek());
-  const int64_t last = hook->last_number.number(state);
-  const int64_t made = now - last;
-  if (last == hook->reserved || made < 0 || made > kKeptNumbers) return false;
-  for (const at::Tensor* tensor : call.tensors) call.sources.push_back(source_of(*tensor));
+  for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
-  if (!find_site(state, call, found)) return false;
+  if (!find_site(state, call, frame, found)) return false;
   PyObject* node = node_at(found.site);
   if (node == nullptr) return false;
   if (call.op->kind != kNothing && PyList_GET_SIZE(hook->node_outputs.get(node)) == 0) return false;
@@ -102,59 +105,56 @@ inline bool begin(Call& call) {
   }
   call.index = PyList_GET_SIZE(hook->order.get());
   if (PyList_Append(hook->order.get(), node) < 0) throw PythonError();
-  if (made != 0) number_nodes(state, node, made, now);
-  if (call.op->writes) {
-    note_write(call, state, node, found.key.phase);
-  } else if (hook->pending_view.truth(state)) {
-    hook->pending_view.set(state, Py_False);
-  }
   if (!same_sources(hook->node_sources.get(node), call)) set_sources(call, node);
   if (flags & kValues) {
     begin_in_python(call, node);
   } else if (flags != 0) {
     note_moment(call);
-    if (hook->alarmed) {
-      for (const at::Tensor* tensor : call.tensors) call.inputs.push_back(*tensor);
-    }
     if (flags & (kInputStats | kOutsideStats)) measure_inputs(call);
   }
   if (call.op->writes) announce_write(call);
   if (!call.tensors.empty() &&
-      (call.op->view || (call.op->converts && call.tensors[0]->is_cuda()))) {
-    call.base = *call.tensors[0];
+      (call.op->view || (call.op->converts && call.tensors[0].is_cuda()))) {
+    call.has_base = true;
     call.base_source = Ref::share(call.sources[0]);
   }
   return true;
 }
 
-// Everything after the operator ran.
-inline void finish(Call& call, const c10::OperatorHandle& handle, const Arguments& stack) {
-  PyObject* node = call.node.get();
-  if (hook->node_raised.truth(node)) hook->node_raised.set(node, Py_False);
-  if (call.op->kind == kNothing && !call.delivered) return;
-  const Produced produced = collect_outputs(call, handle, stack);
-  PyObject* outputs = hook->node_outputs.get(node);
-  if (PyList_GET_SIZE(outputs) < static_cast<Py_ssize_t>(produced.size())) {
-    Quiet quiet;
-    Ref list = list_of(produced);
-    Ref inputs = call.op->nested ? list_of(call.tensors) : checked(PyList_New(0));
-    checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op->object.get(), node,
-                                         list.get(), inputs.get(), nullptr));
-    outputs = hook->node_outputs.get(node);
-  }
-  for (size_t slot = 0; slot < produced.size(); ++slot) {
+// Where the outputs come from is known from here on.
+inline void note_outputs(const Call& call, const Produced& produced, PyObject* outputs) {
+  const size_t count = std::min(produced.size(), static_cast<size_t>(PyList_GET_SIZE(outputs)));
+  for (size_t slot = 0; slot < count; ++slot) {
     const at::Tensor* tensor = produced[slot];
     if (tensor == nullptr) continue;
     const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
-    if (call.op->writes && was_written(call, *tensor)) {
+    if (call.op->asynchronous || (call.op->writes && was_written(call, slot, *tensor))) {
       known().put_write(impl, output);
-    } else if (call.op->view && call.base.defined()) {
-      known().put_view(impl, call.base.unsafeGetTensorImpl(), call.base_source.get(), output);
+    } else if (call.op->view && call.has_base) {
+      known().put_view(impl, call.base().unsafeGetTensorImpl(), call.base_source.get(), output);
     } else {
       known().put(impl, output);
     }
   }
+}
+
+// Everything after the operator ran.
+inline void finish(Call& call, Arguments results) {
+  PyObject* node = call.node.get();
+  if (hook->node_raised.truth(node)) hook->node_raised.set(node, Py_False);
+  if (call.op->kind == kNothing && !call.delivered) return;
+  const Produced produced = collect_outputs(call, results);
+  PyObject* outputs = hook->node_outputs.get(node);
+  if (PyList_GET_SIZE(outputs) < static_cast<Py_ssize_t>(produced.size())) {
+    Aside aside;
+    Ref inputs = inputs_of(call);
+    Ref list = outputs_of(call, produced, inputs);
+    checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op->object.get(), node,
+                                         list.get(), inputs.get(), nullptr));
+    outputs = hook->node_outputs.get(node);
+  }
+  note_outputs(call, produced, outputs);
   if (call.delivered) {
     end_in_python(call, node, produced);
   } else if (call.flags & kOutputStats) {
@@ -162,19 +162,59 @@ inline void finish(Call& call, const c10::OperatorHandle& handle, const Argument
   }
 }
 
-// Says what went wrong, once; an interrupt or an exit, raised in a callback, goes on to the script.
-inline void report(const char* what) {
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
-    python_error raised;
-    raised.persist();
-    throw raised;
+// Has Python see to a call, before it runs or, if it was deferred, after it.
+inline void begin_in_python(Call& call, PyFrameObject* frame) {
+  Aside aside;
+  ++hook->python_calls;
+  if (call.op->fresh && !call.tensors.empty()) known().drop(call.base().unsafeGetTensorImpl());
+  Ref sources = checked(PyList_New(0));
+  for (const at::Tensor& tensor : call.tensors) append(sources, Ref::share(source_of(tensor)));
+  PyObject* where = frame == nullptr ? Py_None : reinterpret_cast<PyObject*>(frame);
+  call.objects = inputs_of(call);
+  Ref written = written_by(call, call.objects);
+  call.begun = checked(PyObject_CallFunctionObjArgs(hook->begin.get(), call.op->object.get(),
+                                                    call.objects.get(), sources.get(),
+                                                    written.get(), where, nullptr));
+  call.node = Ref::share(hook->begun_node.get(call.begun.get()));
+  if (!call.tensors.empty()) {
+    call.has_base = true;
+    call.base_source = Ref::share(PyList_GET_ITEM(sources.get(), 0));
   }
+}
+
+inline void finish_in_python(Call& call, Arguments results) {
+  Aside aside;
+  const Produced produced = collect_outputs(call, results);
+  Ref objects = outputs_of(call, produced, call.objects);
+  checked(PyObject_CallFunctionObjArgs(hook->finish.get(), call.begun.get(), objects.get(),
+                                       nullptr));
+  note_outputs(call, produced, hook->node_outputs.get(call.node.get()));
+}
+
+// Has the main thread raise an exception that is meant for the script, when it is back there.
+inline void pass_on(PyObject* error) {
+  const auto raise = [](void* object) {
+    auto* held = static_cast<PyObject*>(object);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(held)), held);
+    Py_DECREF(held);
+    return -1;
+  };
+  Py_INCREF(error);
+  if (Py_AddPendingCall(raise, error) != 0) Py_DECREF(error);
+}
+
+// Says what went wrong, once. An interrupt, or what a handler of a signal raised while code of ours
+// ran, goes on to the script: torch would swallow it here.
+inline void report(const char* what) {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
-  Ref done = Ref::take(PyObject_CallFunction(hook->report.get(), "sO", what,
+  if (value != nullptr && trace != nullptr) PyException_SetTraceback(value, trace);
+  Aside aside;
+  Ref ours = Ref::take(PyObject_CallFunction(hook->report.get(), "sO", what,
                                              value == nullptr ? Py_None : value));
-  if (!done) PyErr_Clear();
+  if (!ours) PyErr_Clear();
+  if (value != nullptr && ours.get() == Py_False) pass_on(value);
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);

@@ -1,15 +1,14 @@
-"""Eager capture: a dispatch mode that sees every operator, with its node, inputs and outputs.
+"""What capture does about an operator: finds its node, its inputs and outputs, and tells of them.
 
-`EagerMode.__torch_dispatch__` is the hot path: it runs once per operator, before anything else in
-opscope. It is kept in one function on purpose; a call costs a tenth of a microsecond here and there
-are thousands of operators per step. Measured shares are in benchmarks/RESULTS.md.
+`OperatorWatch.begin` is called before an operator runs and `finish` after it, by the native
+observer for call sites it does not know yet, and for every operator by the fallback without
+native code. native/hook/watching.h does the same for known call sites.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,17 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import _engine_run_backward
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from opscope.capture.failures import report_failure
 from opscope.capture.guards import quiet
 from opscope.capture.known import KnownTensors
-from opscope.capture.operators import NEW, NOTHING, SEVERAL, VIEW, WRITE, Operator, flatten
+from opscope.capture.operators import Operator
 from opscope.capture.parameters import Names
 from opscope.capture.scopes import ROOT
-from opscope.capture.stacks import Stacks, find_user_frame, is_recompute, user_files
+from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
     BACKWARD,
     EVAL,
@@ -60,11 +56,10 @@ from opscope.stats.record import INPUT, OUTPUT
 if TYPE_CHECKING:
     from opscope.capture.hook import Hook
 
-_getframe = sys._getframe
-_next_number = torch.autograd._get_sequence_nr
 _current_autograd_node = torch._C._current_autograd_node
 _grad_enabled = torch.is_grad_enabled
-_ENGINE = _engine_run_backward.__code__
+ENGINE = _engine_run_backward.__code__
+"""Whose frame is the innermost while autograd runs a backward pass in the calling thread."""
 _MAKE_GRADS = torch.autograd._make_grads.__code__
 _ACCUMULATING = {
     *("detach", "clone", "copy_", "add", "add_"),
@@ -75,9 +70,7 @@ _ACCUMULATE = 2**64 - 1
 """The sequence number of every AccumulateGrad node."""
 _GRADIENTS = "Gradients/"
 _RECOMPUTE = "Gradients/recompute/"
-_PLAIN = Tensor.__torch_dispatch__
 _FREE = contextlib.nullcontext()
-_ORDINARY = (Tensor, torch.nn.Parameter)
 _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
@@ -88,22 +81,50 @@ MANY = 16
 """So many outputs are read together: those of foreach and fused operators."""
 Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
 """A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""
-_operators: list[Operator] = []
-"""Every operator that was seen in this process."""
+Texts = Callable[[], dict[str, str]]
+"""The arguments of the call under way that are no tensors, as text."""
+Subject = Node | Outside | str | tuple[str, ...] | None
+"""What an operator is about: a forward node, a parameter, or the names of several."""
 
 
-class EagerMode(TorchDispatchMode):  # type: ignore[misc]
-    """Watches the operators of the threads it is pushed on."""
+class Begun:
+    """A call that is under way."""
 
-    supports_higher_order_operators = True
+    __slots__ = (
+        "call",
+        "flags",
+        "index",
+        "node",
+        "operator",
+        "plan",
+        "sources",
+        "tensors",
+        "written",
+    )
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
+    def __init__(
+        self,
+        operator: Operator,
+        node: Node,
+        index: int,
+        plan: Plan,
+        tensors: list[Tensor],
+        sources: list[Source],
+        written: list[Tensor],
+    ) -> None:
+        self.operator = operator
+        self.node = node
+        self.index = index
+        self.plan = plan
+        self.tensors = tensors
+        self.sources = sources
+        self.written = written
+        self.flags = plan.flags
+        self.call: Call | None = None
 
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        return True
+
+class OperatorWatch:
+    """Sees to every operator of a process, whoever tells of them."""
 
     def __init__(
         self,
@@ -113,11 +134,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         key: Callable[[Any], int],
         known: KnownTensors,
     ) -> None:
-        super().__init__()
         self.key = key
         """What a tensor is known by."""
         self.hook: Hook | None = None
-        self.engine_code = _ENGINE
         self.pipeline = pipeline
         self.threads = threads
         self._local = threads.local
@@ -144,199 +163,131 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         self.alarm: Alarm | None = None
         """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
 
-    def __torch_dispatch__(
+    # ------------------------------------------------------------------ a call
+
+    def begin(
         self,
-        func: Any,
-        types: tuple[Any, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        if types:
-            return self._subclassed(func, types, args, kwargs)
-        try:
-            operator = func._opscope
-        except AttributeError:
-            operator = self._new_operator(func)
-        run = operator.call
-        if operator.ignored or not self.recording:
-            return run(*args, **kwargs) if kwargs else run(*args)
-        try:
-            state = self._local.state
-            if not state.admitted:
-                self.threads.admit(state)
-            # Autograd numbers its nodes before the operator reaches us.
-            number = _next_number()
-            if state.phase == SETUP and number != state.last_number:
-                self.end_setup()
-            # Inputs, and what produced each.
-            tensors: list[Tensor] = []
-            sources: list[Source] = []
-            known, key_of = self.known, self.key
-            for value in args:
-                if isinstance(value, Tensor):
-                    if value.__class__ not in _ORDINARY:
-                        run = operator.call_plainly
-                    tensors.append(value)
-                    sources.append(known.get(key_of(value)) or self.outside(value))
-            if operator.nested:
-                self._add_nested(operator, args, kwargs, tensors, sources)
-            # The call site.
-            frame = _getframe().f_back if state.autograd else _getframe(1)
-            subject: Node | Outside | str | tuple[str, ...] | None = None
-            if frame is None or frame.f_code is _ENGINE:
-                phase = BACKWARD
-                current = _current_autograd_node()
-                home = state.home
-                if current is None:
-                    pass
-                elif home is not None and (home is state or not state.node_of_number):
-                    index = current._sequence_nr() - home.number_base
-                    if 0 <= index < len(home.node_of_number):
-                        subject = home.node_of_number[index]
-                    else:
-                        subject = self._origin(state, current)
-                else:
-                    subject = self._origin(state, current)
-                key: tuple[object, ...] = (operator, subject)
-                user = None
-            else:
-                phase = state.phase
-                if phase >= EVAL or state.backward_depth:
-                    phase = self._settle_phase(state)
-                    if phase == BACKWARD:
-                        subject = self._origin(state, _current_autograd_node())
-                user = frame
-                if phase == OPTIMIZER:
-                    if sources:
-                        subject = sources[0].subject
-                        if operator.nested or not subject:
-                            subject = self._subject_of(state, tensors, sources)
-                    key = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
-                else:
-                    try:
-                        while not user_files[user.f_code.co_filename]:  # type: ignore[union-attr]
-                            user = user.f_back  # type: ignore[union-attr]
-                    except (KeyError, AttributeError):  # a new file, or no user frame at all
-                        user = find_user_frame(frame)
-                    # In a module, a helper called from two lines is two places.
-                    caller = user.f_back if state.depth else None  # type: ignore[union-attr]
-                    key = (
-                        operator,
-                        state.scope,
-                        phase,
-                        id(frame.f_code),
-                        frame.f_lasti,
-                        id(user.f_code),  # type: ignore[union-attr]
-                        user.f_lasti,  # type: ignore[union-attr]
-                        caller.f_lasti if caller is not None else 0,
-                        subject,
-                    )
-            if many := self.threads.many:
-                self._lock.acquire()
-            try:
-                site = self.sites.get(key)
-                if site is None:
-                    node = self._new_node(
-                        operator, state, phase, subject, frame, sources, args, kwargs
-                    )
-                    site = self.sites[key] = Site(frame, user, node)
-                    site.step = self.step
-                    site.calls = 1
-                elif site.step != self.step:
-                    site.step = self.step
-                    site.calls = 1
-                    node = site.first
-                else:
-                    position = site.calls
-                    site.calls = position + 1
-                    if site.more is not None and position <= len(site.more):
-                        node = site.more[position - 1]
-                    else:
-                        node = self._new_node(
-                            operator, state, phase, subject, frame, sources, args, kwargs
-                        )
-                        site.add(node)
-                order = self.order
-                index = len(order)
-                order.append(node)
-            finally:
-                if many:
-                    self._lock.release()
-            made = number - state.last_number
-            if made == 1 and not state.pending_view:
-                state.node_of_number.append(node)
-                state.last_number = number
-            elif made:
-                state.number_nodes(number, node)
-            if operator.writes:
-                state.pending_view = (
-                    phase != OPTIMIZER
-                    and bool(tensors)
-                    and _grad_enabled()
-                    and tensors[0]._is_view()
-                )
-                state.previous = node
-            elif state.pending_view:
-                state.pending_view = False
-            if sources != node.sources:
-                node.sources = sources
-                self.changed.append(node)
-            if self.late and not operator.asynchronous:
-                self._deliver_late(tensors[1:] if operator.completes else tensors)
-            plan = node.plan
-            if plan is None or plan.revision != self.pipeline.revision:
-                plan = self.pipeline.plan_for(node)
-            flags = plan.flags
-            if flags & _ARGUMENTS:
-                node.arguments = operator.texts(args, kwargs)
-            call = None
-            if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
-                call = self.begin_call(plan, node, index, tensors)
-                flags = 0
-            elif flags and self.pipeline.takes_rows:
-                self._measure_inputs(flags, node, index, tensors, sources)
-            else:
-                flags = 0
-            if operator.asynchronous or operator.waits:
-                self.pipeline.meter.before_write(tensors)  # schemas of collectives do not say so
-            elif operator.writes:
-                self.pipeline.meter.before_write(operator.written(args, kwargs))
-        except Exception as error:  # noqa: BLE001 - watching must never end training
-            report_failure(error)
-            return run(*args, **kwargs) if kwargs else run(*args)
-        try:
-            result = run(*args, **kwargs) if kwargs else run(*args)
-        except BaseException:
-            node.raised = True
-            raise
-        try:
-            if node.raised:
-                node.raised = False
-            outputs = node.outputs
-            kind = operator.kind
-            if kind == NEW and outputs:
-                known.put(key_of(result), outputs[0])
-            elif kind == WRITE and outputs:
-                known.put_write(key_of(result), outputs[0])
-            elif kind == VIEW and outputs and tensors:
-                known.put_view(key_of(result), key_of(tensors[0]), sources[0], outputs[0])
-            elif kind == SEVERAL and len(outputs) == len(result):
-                for output, tensor in zip(outputs, result, strict=True):
-                    if tensor is not None:
-                        known.put(key_of(tensor), output)
-            elif kind != NOTHING:
-                self._any_outputs(operator, node, result, args, kwargs, tensors)
-            if self.late and operator.completes:
-                self._deliver_late(tensors)
-            if call is not None:
-                produced = operator.produced(result, args, kwargs)
-                self.end_call(plan, call, operator, produced, tensors, sources)
-            elif flags & _OUTPUT_STATS:
-                produced = operator.produced(result, args, kwargs)
-                self._measure_outputs(operator, node, index, produced, tensors, sources)
-        except Exception as error:  # noqa: BLE001 - watching must never end training
-            report_failure(error)
-        return result
+        operator: Operator,
+        tensors: list[Tensor],
+        sources: list[Source],
+        written: list[Tensor],
+        frame: FrameType | None,
+        texts: Texts,
+    ) -> Begun:
+        """An operator is about to run.
+
+        `tensors` are its inputs, `sources` where they come from, `written` those it writes to and
+        `frame` is where it was called.
+        """
+        state = self._local.state
+        if not state.admitted:
+            self.threads.admit(state)
+        phase, subject, key, user = self._call_site(operator, state, frame, tensors, sources)
+        with self._lock if self.threads.many else _FREE:
+            node = self._node_at(key, user, operator, state, phase, subject, frame, sources, texts)
+            index = len(self.order)
+            self.order.append(node)
+        if sources != node.sources:
+            node.sources = sources
+            self.changed.append(node)
+        if self.late and not operator.asynchronous:
+            self._deliver_late(tensors[1:] if operator.completes else tensors)
+        plan = node.plan
+        if plan is None or plan.revision != self.pipeline.revision:
+            plan = self.pipeline.plan_for(node)
+        begun = Begun(operator, node, index, plan, tensors, sources, written)
+        flags = plan.flags
+        if flags & _ARGUMENTS:
+            node.arguments = texts()
+        if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
+            begun.call = self.begin_call(plan, node, index, tensors)
+            begun.flags = 0
+        elif flags and self.pipeline.takes_rows:
+            self._measure_inputs(flags, node, index, tensors, sources)
+        else:
+            begun.flags = 0
+        if operator.asynchronous or operator.waits:
+            self.pipeline.meter.before_write(tensors)  # schemas of collectives do not say so
+        elif written:
+            self.pipeline.meter.before_write(written)
+        return begun
+
+    def finish(self, begun: Begun, produced: list[Tensor | None]) -> None:
+        """It has run, with these outputs by slot."""
+        operator, node, tensors = begun.operator, begun.node, begun.tensors
+        if node.raised:
+            node.raised = False
+        if len(node.outputs) < len(produced):
+            self.add_outputs(operator, node, produced, tensors)
+        if self.late and operator.completes:
+            self._deliver_late(tensors)
+        if begun.call is not None:
+            self.end_call(begun.plan, begun.call, operator, produced, tensors, begun.sources)
+        elif begun.flags & _OUTPUT_STATS:
+            self._measure_outputs(operator, node, begun.index, produced, tensors, begun.sources)
+
+    def _call_site(
+        self,
+        operator: Operator,
+        state: ThreadState,
+        frame: FrameType | None,
+        tensors: list[Tensor],
+        sources: list[Source],
+    ) -> tuple[int, Subject, tuple[object, ...], FrameType | None]:
+        """The phase, what the operator is about, a key for its call site, and the user's frame."""
+        if frame is None or frame.f_code is ENGINE:
+            subject: Subject = self._origin(state, _current_autograd_node())
+            return BACKWARD, subject, (operator, subject), None
+        subject, phase = None, state.phase
+        if phase >= EVAL or state.backward_depth:
+            phase = self._settle_phase(state)
+            if phase == BACKWARD:
+                subject = self._origin(state, _current_autograd_node())
+        if phase == OPTIMIZER:
+            if sources:
+                subject = sources[0].subject
+                if operator.nested or not subject:
+                    subject = self._subject_of(state, tensors, sources)
+            place = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
+            return phase, subject, place, frame
+        user = find_user_frame(frame)
+        # In a module, a helper called from two lines is two places.
+        caller = user.f_back if state.depth else None
+        key = (
+            operator,
+            state.scope,
+            phase,
+            id(frame.f_code),
+            frame.f_lasti,
+            id(user.f_code),
+            user.f_lasti,
+            caller.f_lasti if caller is not None else 0,
+            subject,
+        )
+        return phase, subject, key, user
+
+    def _node_at(
+        self, key: tuple[object, ...], user: FrameType | None, operator: Operator, *about: Any
+    ) -> Node:
+        """The node of this call of a call site, new if there have not been so many in a step."""
+        site = self.sites.get(key)
+        if site is None:
+            node = self._new_node(operator, *about)
+            site = self.sites[key] = Site(about[3], user, node)
+            site.step = self.step
+            site.calls = 1
+            return node
+        if site.step != self.step:
+            site.step = self.step
+            site.calls = 1
+            return site.first
+        position = site.calls
+        site.calls = position + 1
+        if site.more is not None and position <= len(site.more):
+            return site.more[position - 1]
+        node = self._new_node(operator, *about)
+        site.add(node)
+        return node
 
     # ------------------------------------------------------------------ sources
     def outside(self, tensor: Tensor) -> Outside:
@@ -353,27 +304,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """What produced `tensor` in this step, or where it came from."""
         return self.known.get(self.key(tensor)) or self.outside(tensor)
 
-    def _add_nested(
-        self,
-        operator: Operator,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
-        tensors: list[Tensor],
-        sources: list[Source],
-    ) -> None:
-        """Inputs of an operator with lists of tensors, in the order of its arguments."""
-        if operator.fresh:
-            self.forget(args[0])
-        tensors.clear()
-        sources.clear()
-        flatten(args, tensors)
-        if kwargs:
-            flatten(tuple(kwargs.values()), tensors)
-        sources += [self.source_of(tensor) for tensor in tensors]
-
-    def _add_view(self, view: Tensor, base: Tensor, source: Source) -> None:
-        self.known.put_view(self.key(view), self.key(base), self.source_of(base), source)
-
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
         """A tensor came in from outside, such as part of a batch."""
         if self.on_arrival is not None:
@@ -386,32 +316,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         """A tensor appeared without an operator: what was known of its address is void."""
         self.known.drop(self.key(tensor))
 
-    def _subclassed(
-        self,
-        func: Any,
-        types: tuple[Any, ...],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
-    ) -> Any:
-        """Leave tensor subclasses to themselves; plain types here are autograd saving a tensor."""
-        if FakeTensor in types:  # its own mode is at work and wants the operator done
-            return func(*args, **kwargs) if kwargs else func(*args)
-        if any(cls.__torch_dispatch__ is not _PLAIN for cls in types):
-            return NotImplemented
-        result = func(*args, **kwargs) if kwargs else func(*args)
-        if self.recording and isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
-            self._add_view(result, args[0], self.source_of(args[0]))
-        return result
-
     # ------------------------------------------------------------------ nodes
-
-    def _new_operator(self, func: Any) -> Operator:
-        operator = Operator(func)
-        _operators.append(operator)
-        func._opscope = operator  # cheaper to find than by a key of our own
-        if self.hook is not None:
-            self.hook.register(operator)
-        return operator
 
     def _origin(self, state: ThreadState, current: Any) -> Node | Outside | None:
         """The forward node, or the parameter, whose gradient is being computed."""
@@ -420,6 +325,9 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         number = current._sequence_nr()
         if number == _ACCUMULATE:
             return self._leaf(current.variable)
+        home = state.home
+        if home is not None and (home is state or not state.node_of_number):
+            return home.node_for(number)
         return self.threads.node_for(number, current, state)
 
     def _leaf(self, variable: Tensor) -> Outside:
@@ -460,13 +368,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
         operator: Operator,
         state: ThreadState,
         phase: int,
-        subject: Node | Outside | str | tuple[str, ...] | None,
+        subject: Subject,
         frame: FrameType | None,
         sources: list[Source],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
+        texts: Texts,
     ) -> Node:
-        engine = frame is None or frame.f_code is _ENGINE
+        engine = frame is None or frame.f_code is ENGINE
         op_type, scope, module_class = operator.op_type, state.scope.path, state.scope.module_class
         stack = self.stacks.take(frame)
         forward = subject if isinstance(subject, Node) else None
@@ -506,7 +413,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
             parameter=parameter,
             gradient_of=gradient_of,
             with_grad=_grad_enabled(),
-            arguments=operator.texts(args, kwargs),
+            arguments=texts(),
             sources=sources,
         )
         self.nodes.append(node)
@@ -536,32 +443,12 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ calls
 
-    def _any_outputs(
+    def add_outputs(
         self,
         operator: Operator,
         node: Node,
-        result: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
+        produced: list[Tensor | None],
         tensors: list[Tensor],
-    ) -> None:
-        """Outputs in all generality: none, many, views, and inputs that were written to."""
-        produced = operator.produced(result, args, kwargs)
-        if len(node.outputs) < len(produced):
-            self.add_outputs(operator, node, produced, tensors)
-        rewritten = {id(tensor) for tensor in operator.written(args, kwargs)}
-        for output, tensor in zip(node.outputs, produced, strict=False):
-            if tensor is None:
-                continue
-            if id(tensor) in rewritten or operator.asynchronous:
-                self.known.put_write(self.key(tensor), output)
-            elif operator.view and tensors:
-                self._add_view(tensor, tensors[0], output)
-            else:
-                self.known.put(self.key(tensor), output)
-
-    def add_outputs(
-        self, operator: Operator, node: Node, produced: list[Tensor], tensors: list[Tensor]
     ) -> None:
         """Give each output its slot and, where it is a parameter or a gradient, that name."""
         source_of = {id(t): s for t, s in zip(tensors, node.sources, strict=False)}
@@ -683,20 +570,6 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ for the native hook
 
-    def know_by(self, key: Callable[[Any], int], known: KnownTensors) -> None:
-        """Know tensors by another key from the step to come on."""
-        self.names.rekey(key)
-        self.key = key
-        self.known = known
-        known.restart(self.names.by_id)
-
-    def attach(self, hook: Hook) -> None:
-        """Let native code handle call sites that are known; see native/hook/hook.cpp."""
-        self.hook = hook
-        self._rebind()
-        for operator in _operators:
-            hook.register(operator)
-
     def _rebind(self) -> None:
         if self.hook is not None:
             self.hook.begin()
@@ -722,7 +595,7 @@ class EagerMode(TorchDispatchMode):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ steps
 
-    def finish(self) -> None:
+    def finish_late(self) -> None:
         """Nothing will read the collectives still under way: take what they have."""
         for late in self.late.values():
             for plan, call, value in late:

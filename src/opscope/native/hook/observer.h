@@ -1,0 +1,300 @@
+// What torch calls before and after every operator; it leaves dispatch alone.
+//
+// torch::RecordFunction tells of each call with its inputs and outputs. It swallows what callbacks
+// raise, gives the inputs before the call only, and says by outputs that are missing, or by an
+// exception under way, that the operator raised.
+#pragma once
+
+#include <Python.h>
+
+#include <ATen/record_function.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "roles.h"
+#include "texts.h"
+#include "watching.h"
+
+namespace opscope {
+
+// Operators by the address of their name, which torch keeps as long as the operator. Names that are
+// no operators (`record_function`) have passing addresses, and operators can be taken back and
+// defined anew: what is at the address is compared.
+struct Named {
+  std::string name, overload;
+  const Operator* op = nullptr;  // null: no operator
+  bool is(const at::RecordFunction& fn) const {
+    return std::strcmp(name.c_str(), fn.name()) == 0 &&
+           std::strcmp(overload.c_str(), fn.overload_name()) == 0;
+  }
+};
+
+inline FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHash>& operators() {
+  using Operators = FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHash>;
+  static auto* all = new Operators();  // never freed: Python may be gone by then
+  return *all;
+}
+
+// Asks Python what there is to know of an operator; the interpreter lock is held.
+inline const Operator* learn(const c10::OperatorHandle& handle) {
+  std::unique_ptr<Operator>& op = operators()[&handle.schema()];
+  if (op != nullptr && op->handle.operator_name() == handle.operator_name()) return op.get();
+  if (op != nullptr) op.release();  // taken back by torch; calls may still be under way
+  op = std::make_unique<Operator>(handle);
+  const auto& name = handle.operator_name();
+  Aside aside;
+  Ref object = checked(PyObject_CallFunction(hook->new_operator.get(), "ss", name.name.c_str(),
+                                             name.overload_name.c_str()));
+  if (object.get() == Py_None) return op.get();  // which is ignored
+  const auto flag = [&object](const char* attribute) {
+    return PyObject_IsTrue(checked(PyObject_GetAttrString(object.get(), attribute)).get()) == 1;
+  };
+  Ref kind = checked(PyObject_GetAttrString(object.get(), "kind"));
+  op->kind = static_cast<Kind>(PyLong_AsLong(kind.get()));
+  op->nested = flag("nested");
+  op->writes = flag("writes");
+  op->view = flag("view");
+  op->same_elements = flag("same_elements");
+  op->converts = flag("converts");
+  op->fills = flag("fills");
+  op->asynchronous = flag("asynchronous");
+  op->fresh = flag("fresh");
+  op->only_python = op->asynchronous || op->fresh || flag("waits");
+  const auto& arguments = handle.schema().arguments();
+  op->returns = handle.schema().returns().size();
+  op->shapes.resize(arguments.size());
+  op->mutated.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string type = arguments[i].type()->str();
+    if (type.find("Tensor") == std::string::npos) continue;
+    op->shapes[i] = type == "Tensor" || type == "Tensor?" ? 1 : 2;
+  }
+  Ref mutated = checked(PyObject_GetAttrString(object.get(), "mutated"));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mutated.get()); ++i) {
+    const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));
+    op->mutated.at(static_cast<size_t>(at)) = 1;
+  }
+  for (const c10::DispatchKey key : c10::autocast_dispatch_keyset) {
+    if (handle.hasKernelForDispatchKey(key)) op->casting = op->casting.add(key);
+  }
+  op->ignored = flag("ignored");
+  op->object = std::move(object);
+  return op.get();
+}
+
+inline const Operator* learn(const at::RecordFunction& fn, Named& named) {
+  named = Named{fn.name(), fn.overload_name(), nullptr};
+  const auto name = fn.operator_name();
+  if (!name.has_value()) return nullptr;
+  const auto handle = c10::Dispatcher::singleton().findOp(*name);
+  if (!handle.has_value() || !handle->hasSchema()) return nullptr;
+  Gil gil;
+  try {
+    named.op = learn(*handle);
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
+  return named.op;
+}
+
+inline const Operator* operator_of(const at::RecordFunction& fn) {
+  static thread_local FlatMap<const char*, Named, AddressHash> known;
+  Named& named = known[fn.name()];
+  return named.op != nullptr && named.is(fn) ? named.op : learn(fn, named);
+}
+
+// Whether the first operator with gradients ends the setup is known only when it has run.
+inline bool may_end_setup(const Call& call, PyObject* state) {
+  if (hook->phase.number(state) != kSetup || call.op->writes) return false;
+  if (!c10::GradMode::is_enabled()) return false;
+  for (const at::Tensor& tensor : call.tensors) {
+    if (tensor.requires_grad()) return true;
+  }
+  return false;
+}
+
+// The state of this thread, made at its first use, with what it has numbered so far.
+inline PyObject* enter_thread() {
+  PyObject* state = nullptr;
+  {
+    Aside aside;
+    state = thread_state();
+  }
+  resume_numbers(state);
+  return state;
+}
+
+inline void watch(Call& call, Arguments arguments) {
+  PyObject* state = enter_thread();
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (frame != nullptr && kind_of_code(code_of(frame)) == Code::kGenerated) return;
+  collect(call, arguments);
+  call.hidden = false;
+  if (may_end_setup(call, state)) {
+    call.deferred = true;
+    call.arguments.assign(arguments.begin(), arguments.end());
+    return;
+  }
+  if (begin(call, state, frame)) {
+    ++hook->native_calls;
+  } else {
+    call.sources.clear();
+    here().arguments = arguments;
+    begin_in_python(call, frame);
+  }
+  number_nodes(state, call.node.get());
+}
+
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  Thread& thread = here();
+  if (thread.depth != 0 || thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
+  if (PyGILState_GetThisThreadState() == nullptr) return nullptr;  // a thread of a library's own
+  const Operator* op = operator_of(fn);
+  if (op == nullptr) return nullptr;
+  const Arguments arguments = last(fn.inputs(), op->shapes.size());
+  const Role role = role_of(*op, arguments);
+  if (role == Role::kPassed) return nullptr;
+  auto call = std::make_unique<Call>();
+  call->op = op;
+  call->outer = thread.call;
+  call->generation = hook->generation;
+  ++thread.depth;
+  thread.call = call.get();
+  if (role == Role::kHidden) return call;
+  {
+    Gil gil;
+    try {
+      watch(*call, arguments);
+    } catch (const std::exception& error) {
+      call->jobs.clear();
+      call->release();
+      call->hidden = true;
+      report(error.what());
+    }
+  }
+  run(call->jobs, hook->rows.row);
+  call->jobs.clear();
+  return call;
+}
+
+// Everything after a call, with the interpreter lock held.
+inline void conclude(Call& call, Arguments results, bool raised) {
+  PyObject* state = thread_state();
+  if (call.deferred) {
+    here().arguments = all(call.arguments);
+    if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
+      Aside aside;
+      checked(PyObject_CallNoArgs(hook->end_setup.get()));
+    }
+    begin_in_python(call, PyEval_GetFrame());
+  }
+  number_nodes(state, call.node.get());
+  if (raised) {
+    hook->node_raised.set(call.node.get(), Py_True);
+  } else if (call.begun) {
+    finish_in_python(call, results);
+  } else {
+    finish(call, results);
+  }
+}
+
+inline bool has_bad(const Call& call, bool& has_nan) {
+  bool bad = false;
+  for (const char* record : call.records) {
+    has_nan = has_nan || count_at(record, kNan) != 0;
+    bad = bad || has_nan || (count_at(record, kPosinf) | count_at(record, kNeginf)) != 0;
+  }
+  return bad;
+}
+
+// Python's current exception, if any, is kept from what we do.
+class KeepError {
+ public:
+  KeepError() { PyErr_Fetch(&type_, &value_, &trace_); }
+  ~KeepError() { PyErr_Restore(type_, value_, trace_); }
+  KeepError(const KeepError&) = delete;
+  KeepError& operator=(const KeepError&) = delete;
+
+ private:
+  PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
+template <class Function>
+inline void with_python(Function function) {
+  Gil gil;
+  KeepError keep;
+  try {
+    function();
+  } catch (const std::exception& error) {
+    hook->rows.together = false;
+    report(error.what());
+  }
+}
+
+// In the end a call is no longer the one under way.
+class Leaving {
+ public:
+  explicit Leaving(const Call& call) : call_(call) {}
+  ~Leaving() {
+    --here().depth;
+    here().call = call_.outer;
+  }
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+ private:
+  const Call& call_;
+};
+
+inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (context == nullptr) return;
+  Call& call = *static_cast<Call*>(context);
+  const Leaving leaving(call);
+  if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
+  const bool raised = std::uncaught_exceptions() > call.exceptions;
+  const Arguments results = last(all(fn.outputs()), call.op->returns);
+  PyObject* node = call.node.get();  // which capture keeps
+  with_python([&] {
+    conclude(call, results, raised);
+    call.release();
+  });
+  run(call.jobs, hook->rows.row);
+  bool has_nan = false;
+  if (has_bad(call, has_nan)) {
+    with_python([&] { raise_alarm(call, node, collect_outputs(call, results), has_nan); });
+  }
+}
+
+// A hook of the user's runs inside an operator: what it calls is to be seen.
+inline int enter_python() {
+  Thread& thread = here();
+  const int depth = thread.depth;
+  if (depth != 0 && thread.call != nullptr && thread.call->node && hook != nullptr) {
+    number_nodes(thread_state(), thread.call->node.get());
+  }
+  thread.depth = 0;
+  return depth;
+}
+
+inline at::CallbackHandle& observing() {
+  static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  return handle;
+}
+
+inline void observe(bool on) {
+  at::CallbackHandle& handle = observing();
+  if (on == (handle != at::INVALID_CALLBACK_HANDLE)) return;
+  if (on) {
+    handle = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end)
+                                       .scopes({at::RecordScope::FUNCTION})
+                                       .needsInputs(true)
+                                       .needsOutputs(true));
+  } else {
+    at::removeCallback(handle);
+    handle = at::INVALID_CALLBACK_HANDLE;
+  }
+}
+
+}  // namespace opscope
