@@ -16,7 +16,14 @@ from opscope.stats.engine import Engine, Ticket
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
 from opscope.stats.native_cpu import copy_records
 from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, ROW_BYTES, VALID
-from opscope.stats.torch_values import dtype_name, is_plain, shape_of, unsupported_reason
+from opscope.stats.torch_values import (
+    dtype_name,
+    is_plain,
+    shape_of,
+    storage_start,
+    unsupported_reason,
+    with_memory,
+)
 
 Span = tuple[NDArray[np.void], RowMemory]
 """Records that follow each other, and the memory they are in."""
@@ -144,9 +151,11 @@ class Meter:
         `source` is where an input came from, or which output this is. If the output has the very
         elements of an input, `viewed` is that input and where it came from.
         """
-        if not is_plain(tensor) and (reason := unsupported_reason(tensor)):
-            say_once(f"no statistics for {reason}")
-            return
+        if not is_plain(tensor):
+            if reason := unsupported_reason(tensor):
+                say_once(f"no statistics for {reason}")
+                return
+            tensor = with_memory(tensor)
         number = self._kind_of.get((tensor.dtype, tensor.shape))
         if number is None:
             number = self._new_kind(tensor)
@@ -188,7 +197,7 @@ class Meter:
 
     def _note_write(self, tensor: Any) -> None:
         self._clock += 1
-        self._written[_memory_of(tensor)] = self._clock
+        self._written[storage_start(tensor)] = self._clock
         if tensor.is_cuda:
             self.engine.before_write(tensor)
 
@@ -236,7 +245,7 @@ class Meter:
         known = self._rows.get(source) if source is not None else None
         if known is None or known.identity != _identity(tensor):
             return None
-        return known if self._written.get(_memory_of(tensor), 0) <= known.clock else None
+        return known if self._written.get(storage_start(tensor), 0) <= known.clock else None
 
     def _new_kind(self, tensor: Any) -> int:
         kind = dtype_name(tensor), shape_of(tensor)
@@ -265,14 +274,6 @@ class Meter:
 def _lasts(source: Source) -> bool:
     """Whether what comes from this source is known to change by operators only."""
     return isinstance(source, Output) or source.kind in ("parameter", "buffer", "state")
-
-
-def _memory_of(tensor: Any) -> int:
-    """Where a tensor's storage begins; 0 if it has none."""
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except (NotImplementedError, RuntimeError):
-        return 0
 
 
 def _identity(tensor: Any) -> tuple[Any, ...]:

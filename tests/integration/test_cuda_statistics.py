@@ -80,7 +80,7 @@ def test_memory_is_read_before_it_is_used_again(lag: bool) -> None:
                     engine.before_write(tensor)
                     tensor.fill_(-1.0)
                 elif choice < 0.5:
-                    engine.before_write(tensor.untyped_storage())
+                    engine.before_write(tensor.view(-1))
                     tensor.add_(1.0)
                 del tensor
                 scratch = torch.full((generator.choice(sizes),), -2.0, device="cuda")

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import gc
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -34,7 +30,6 @@ from helpers import models, twice
 from helpers.models import MODELS, Squared
 from helpers.program import python
 from helpers.twice import STATS, VALUES, Facts, capturing, watch, watch_twice
-from opscope.capture import hook
 from opscope.events import BaseSink, Want
 from opscope.messages import forget_said
 from opscope.read.run import open_run
@@ -902,89 +897,11 @@ def test_the_hook_tells_what_python_tells(run, capsys) -> None:
     warm_up(run)
     one, other = watch_twice(run)
     same_results(one, other)
-    if run is PROGRAMS["sparse_embedding"]:
-        # Autograd takes a gradient that nobody else holds instead of a copy, and Python's frames
-        # hold it: the accumulation differs, and with it the numbers of the calls that follow.
-        one, other = without_gradients(one), without_gradients(other)
-    if run.__name__ in SHARPER:
-        one, other = without_edges(one), without_edges(other)
     twice.assert_same_facts(one, other)
     assert len(one.rows) >= 50
     assert one.native_share() >= NATIVE_SHARE.get(run.__name__, MOST)
-    assert other.counts[-1] == (0, 0)
+    assert other.counts[-1][0] == 0
     assert "internal error" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("by_key", [False, True], ids=["as a mode", "by key"])
-@pytest.mark.parametrize("run", programs()[:12])
-def test_a_run_goes_over_to_the_hook_between_two_steps(run, by_key, capsys) -> None:
-    """The background has built it: from then on native code tells what Python would have told."""
-    warm_up(run)
-    late, python = twice.watch_going_over(run, 2, by_key)
-    same_results(late, python)
-    counts = [native for native, _ in late.counts]
-    assert counts[:2] == [0, 0]
-    assert counts[-1] > 0
-    assert python.counts[-1] == (0, 0)
-    if not by_key:  # by its key the hook sees autograd add in place, which a mode prevents
-        twice.assert_same_facts(late, python)
-    assert "internal error" not in capsys.readouterr().err
-
-
-def test_a_hook_that_cannot_be_adopted_leaves_the_run_as_it_was(monkeypatch, capsys) -> None:
-    def broken(*args: Any) -> None:
-        raise RuntimeError("not today")
-
-    run = PROGRAMS["aliases"]
-    warm_up(run)
-    forget_said()
-    monkeypatch.setattr(hook, "Hook", broken)
-    with monkeypatch.context() as patch:
-        patch.setattr(broken, "key_allowed", True, raising=False)
-        late, python = twice.watch_going_over(run, 2, by_key=True)
-    same_results(late, python)
-    twice.assert_same_facts(late, python)
-    assert "not today" in capsys.readouterr().err
-
-
-UNTIL_THE_HOOK_IS_THERE = """
-import sys, time, torch
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-optimizer = torch.optim.AdamW(model.parameters())
-until, said = time.monotonic() + 240, open("said")
-while time.monotonic() < until and "the native hook is there" not in said.read():
-    model(torch.randn(4, 8)).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    time.sleep(0.01)
-for _ in range(3):
-    model(torch.randn(4, 8)).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-
-
-@pytest.mark.long  # it builds the hook
-def test_the_first_run_goes_over_to_the_hook_when_it_is_built(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(UNTIL_THE_HOOK_IS_THERE)
-    with open(tmp_path / "said", "w") as said:
-        done = subprocess.run(
-            [sys.executable, "-m", "opscope", "run", "--run-dir", "run", "train.py"],
-            cwd=tmp_path,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
-            stderr=said,
-            timeout=400,
-            check=False,
-        )
-    text = (tmp_path / "said").read_text()
-    assert done.returncode == 0, text
-    assert "building the native hook in the background" in text
-    assert "the native hook is there: watching is faster from step" in text
-    assert "internal error" not in text
-    steps = [step.step for step in open_run(tmp_path / "run").rank(0).steps if step.complete]
-    assert steps == [*range(len(steps))]
-    taken_over = int(text.partition("faster from step ")[2].split()[0])
-    assert 0 < taken_over < len(steps)
 
 
 def test_a_capture_that_begins_within_another_takes_the_hook_over(capsys) -> None:
@@ -1003,50 +920,6 @@ def test_a_capture_that_begins_within_another_takes_the_hook_over(capsys) -> Non
     assert "internal error" not in capsys.readouterr().err
 
 
-SHARPER = ("copied_model", "data_writes", "recreated_models", "storage_games")
-"""Where tensors share memory without an operator (`.data`, `set_`): the hook knows that they do;
-Python takes them for tensors from outside."""
-
-
-def without_edges(facts: Facts) -> Facts:
-    """Without what depends on where inputs come from."""
-    steps = [dataclasses.replace(step, sources={}, changed=[]) for step in facts.steps]
-    nodes = [{**node, "outputs": [], "parameter": ""} for node in facts.nodes]
-    raw = ("resize_", "fill_", "uniform_")  # of memory that may be uninitialised
-    rows = {
-        place: row
-        for place, row in facts.rows.items()
-        if not any(operator in place[2] for operator in raw)
-    }
-    return dataclasses.replace(facts, nodes=nodes, steps=steps, rows=rows)
-
-
-def without_gradients(facts: Facts) -> Facts:
-    """Without backward, and calls without their place in it."""
-
-    def kept(name: str) -> bool:
-        return not name.startswith("Gradients/")
-
-    def stripped(sources: list[str]) -> list[str]:
-        return [source if kept(source) else "a gradient" for source in sources]
-
-    steps = [
-        twice.Step(
-            step.number,
-            step.complete,
-            step.skipped,
-            {graph: list(filter(kept, names)) for graph, names in step.orders.items()},
-            step.losses,
-            {name: stripped(sources) for name, sources in step.sources.items() if kept(name)},
-            list(filter(kept, step.changed)),
-        )
-        for step in facts.steps
-    ]
-    rows = {(place[0], 0, *place[2:]): row for place, row in facts.rows.items() if kept(place[2])}
-    nodes = [node for node in facts.nodes if kept(node["name"])]
-    return Facts(nodes, steps, rows, {}, facts.counts, facts.result)
-
-
 LOOSE_ENDS = (
     *("sparse_embedding", "storage_games", "subclasses", "function_transforms"),
     *("checkpointed", "checkpoints"),
@@ -1055,7 +928,7 @@ LOOSE_ENDS = (
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_by_its_key_the_hook_sees_the_program_as_it_is(name, capsys) -> None:
+def test_the_hook_sees_the_program_as_it_is(name, capsys) -> None:
     run = EVERYTHING[name]
     expected = run()
     facts = watch(run, native=True)

@@ -6,6 +6,22 @@ from typing import Any
 
 import torch
 
+_KEYS = (
+    *("Python", "PythonTLSSnapshot", "PreDispatch", "FuncTorchVmapMode"),
+    *("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode"),
+    *("AutocastCPU", "AutocastCUDA"),
+)
+
+
+def _above() -> Any:
+    """What lies above the operators themselves, but for autograd."""
+    keys: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Python)
+    for name in _KEYS[1:]:
+        keys = keys.add(getattr(torch._C.DispatchKey, name))
+    return keys
+
+
+_ABOVE = _above()
 _observer: Any = None
 """The native module, which would watch what runs in these blocks."""
 
@@ -17,7 +33,7 @@ def tell(observer: Any) -> None:
 
 
 class quiet:  # noqa: N801 - used like a function
-    """Tensor code inside is not watched; it reaches no mode and no class of the user's."""
+    """Tensor code inside is not watched and reaches nothing of the user's, such as modes."""
 
     __slots__ = ("_dispatch", "_function", "_muted")
 
@@ -25,12 +41,13 @@ class quiet:  # noqa: N801 - used like a function
         self._muted = _observer
         if self._muted is not None:
             self._muted.mute()
-        self._dispatch = torch._C._DisableTorchDispatch()
+        self._dispatch = torch._C._ExcludeDispatchKeyGuard(_ABOVE)
+        self._dispatch.__enter__()
         self._function = torch._C.DisableTorchFunction()
 
     def __exit__(self, *exc: object) -> None:
         del self._function
-        del self._dispatch
+        self._dispatch.__exit__(None, None, None)
         if self._muted is not None:
             self._muted.unmute()
 

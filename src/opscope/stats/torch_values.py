@@ -52,9 +52,36 @@ def unsupported_reason(tensor: Any) -> str:
         return "meta tensors"
     if _is_wrapped(tensor):
         return "tensors wrapped by torch.func"
-    if not tensor.untyped_storage().nbytes() and tensor.numel():
+    if tensor.numel() and not storage_start(tensor) and not tensor._is_zerotensor():
         return "tensors whose memory was freed"
     return ""
+
+
+def storage_start(tensor: Any) -> int:
+    """Where a tensor's storage begins; 0 if it has none.
+
+    Without a Python object for the storage, which would stay: autograd adds in place only to
+    gradients that nobody else holds.
+    """
+    try:
+        return int(tensor.data_ptr() - tensor.storage_offset() * tensor.element_size())
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def storage_address(tensor: Any) -> int:
+    """The address of torch's object for a tensor's storage; 0 if it has none."""
+    try:
+        return int(_torch()._C._storage_address(tensor))
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def with_memory(tensor: Any) -> Any:
+    """The same elements, where torch keeps none because all of them are zero."""
+    if tensor._is_zerotensor():
+        return _torch().zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return tensor
 
 
 def is_plain(tensor: Any) -> bool:
@@ -67,6 +94,7 @@ def is_plain(tensor: Any) -> bool:
         and tensor.layout is _torch().strided
         and not tensor.is_nested
         and not _is_wrapped(tensor)
+        and not tensor._is_zerotensor()
         and (tensor.data_ptr() or not tensor.numel())
     )
 

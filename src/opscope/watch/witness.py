@@ -8,7 +8,7 @@ from typing import Any
 from opscope.analysis.soundness import Birth
 from opscope.events import SETUP_GRAPH, Node
 from opscope.stats.native_cpu import row_of_tensor
-from opscope.stats.torch_values import unsupported_reason
+from opscope.stats.torch_values import storage_start, unsupported_reason
 
 _CALLS = 4
 _BYTES = 256 << 20
@@ -33,8 +33,8 @@ class Witness:
         if node.graph == SETUP_GRAPH or (node.id in self._harmless and not has_nan):
             return
         self._seen.add(node.id)
-        written = {_memory_of(tensor) for tensor in outputs if tensor is not None}
-        read = {s: t for s, t in enumerate(inputs) if _memory_of(t) not in written}
+        written = {storage_start(tensor) for tensor in outputs if tensor is not None}
+        read = {s: t for s, t in enumerate(inputs) if storage_start(t) not in written}
         bad = [slot for slot, tensor in read.items() if _is_bad(tensor)]
         if bad:
             self._bad_inputs[node.id, call] = bad
@@ -67,13 +67,6 @@ class Witness:
         if size <= self._room:
             self._room -= size
             self._kept[node.id, call] = {k: t.detach().clone() for k, t in tensors.items()}
-
-
-def _memory_of(tensor: Any) -> int:
-    try:
-        return int(tensor.untyped_storage().data_ptr())
-    except (NotImplementedError, RuntimeError):
-        return id(tensor)
 
 
 def _is_bad(tensor: Any) -> bool:

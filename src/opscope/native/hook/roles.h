@@ -20,10 +20,9 @@ enum class Role {
   kHidden,  // nor at those
 };
 
-// Levels of torch.func, functionalization and tensor subclasses: the values are further inside.
+// Levels of torch.func and functionalization: the values are further inside.
 constexpr c10::DispatchKeySet kWrapped(
-    {c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
-     c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::FuncTorchGradWrapper,
+    {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::FuncTorchGradWrapper,
      c10::DispatchKey::Batched, c10::DispatchKey::Functionalize});
 constexpr c10::DispatchKeySet kLevels({c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                                        c10::DispatchKey::FuncTorchVmapMode,
@@ -70,6 +69,12 @@ inline c10::DispatchKeySet keys_of(const Operator& op, Arguments arguments) {
   return keys;
 }
 
+// Whether a mode or a tensor subclass has its turn first: what it runs is looked at instead.
+inline bool goes_to_python(c10::DispatchKeySet keys, c10::DispatchKeySet excluded) {
+  if (excluded.has(c10::DispatchKey::Python)) return false;
+  return keys.has(c10::DispatchKey::Python) || c10::impl::TorchDispatchModeTLS::stack_len() > 0;
+}
+
 // Whether nothing is computed here: tensors without memory stand for others while torch compiles.
 inline bool only_traces() {
   using c10::impl::TorchDispatchModeKey;
@@ -86,7 +91,8 @@ inline Role role_of(const Operator& op, Arguments arguments) {
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   const c10::DispatchKeySet keys = keys_of(op, arguments);
   if ((local.included_ - local.excluded_).has_any(kLevels)) return Role::kPassed;
-  if ((keys - local.excluded_).has_any(kWrapped)) return Role::kPassed;
+  if (keys.has_any(kWrapped)) return Role::kPassed;
+  if (goes_to_python(keys, local.excluded_)) return Role::kPassed;
   if (keys.has_backend(c10::BackendComponent::MetaBit)) return Role::kHidden;
   // `torch.tensor` builds its tensor behind the back of modes and of torch.func.
   if (local.excluded_.has(c10::DispatchKey::Python) &&

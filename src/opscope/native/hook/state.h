@@ -132,13 +132,18 @@ inline Thread& here() {
   return thread;
 }
 
-// Code of ours inside: it reaches no mode, no `__torch_function__`, and is not watched.
+// Above the operators themselves: modes, subclasses, torch.func, autocast, autograd.
+const c10::DispatchKeySet kAbove =
+    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                         c10::DispatchKey::PreDispatch, c10::DispatchKey::FuncTorchVmapMode,
+                         c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                         c10::DispatchKey::FuncTorchDynamicLayerBackMode}) |
+    c10::autocast_dispatch_keyset | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+
+// Code of ours inside: it reaches nothing of the user's, makes no gradients, and is not watched.
 class Aside {
  public:
-  Aside()
-      : modes_(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PreDispatch})),
-        snapshot_(c10::DispatchKey::PythonTLSSnapshot),
-        functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+  Aside() : above_(kAbove), functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(
         at::impl::TorchFunctionDisabledState::ALL_DISABLED);
     ++here().muted;
@@ -151,7 +156,7 @@ class Aside {
   Aside& operator=(const Aside&) = delete;
 
  private:
-  c10::impl::ExcludeDispatchKeyGuard modes_, snapshot_;
+  c10::impl::ExcludeDispatchKeyGuard above_;
   at::impl::TorchFunctionDisabledState functions_;
 };
 

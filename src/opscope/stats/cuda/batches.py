@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import struct
 from typing import Any
 
 from opscope.stats.cuda.forms import Form, programs
 from opscope.stats.cuda.launch import Kernel
 from opscope.stats.cuda.ring import HostMemory
+from opscope.stats.torch_values import storage_start
 
 ENTRY = struct.Struct("5q")
 TABLE_ENTRIES = 1024
@@ -19,7 +19,6 @@ WIDEST = 32
 """Programs for each: every one of them reads its entry in the table from the host's memory."""
 
 pack_entry = ENTRY.pack_into
-_nbytes = operator.methodcaller("nbytes")
 
 
 class Batch:
@@ -60,9 +59,9 @@ class Batch:
         """Enqueue the reading of all of them; returns the memory that was held, and its bytes."""
         held, self.held = self.held, []
         table = self.block.numpy()[self.start // 8 : self.offset // 8].reshape(-1, 5)
-        if not all(map(_nbytes, held)):
+        if not all(map(storage_start, held)):
             # Freed in spite of us, as FSDP does: nothing of it is read.
-            table[[not _nbytes(storage) for storage in held], 1] = 0
+            table[[not storage_start(tensor) for tensor in held], 1] = 0
         sizes = table[:, 1]
         k = self._kernel
         widest = programs(int(sizes.max()), self._form.group, self._coarse)

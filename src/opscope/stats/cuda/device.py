@@ -22,6 +22,7 @@ from opscope.stats.cuda.layout import Runs, vectors_fit
 from opscope.stats.cuda.ring import PAGE_ROWS, Lap, Streams, out_memory
 from opscope.stats.cuda.streams import Event
 from opscope.stats.cuda.ticket import Finished
+from opscope.stats.torch_values import storage_address
 
 SMALL_BYTES, MIDDLE_BYTES = 1 << 20, 4 << 20
 """Tensors up to these sizes wait for company; the former are cut as if they were alone."""
@@ -156,15 +157,15 @@ class DeviceRows:
             batch = self._batches[place] = Batch(form, kernel, coarse, self._tables)
         if not batch.held:
             batch.begin(stream)
-        storage = tensor.untyped_storage()
-        other = self.held.setdefault(storage._cdata, batch)
+        storage = storage_address(tensor)
+        other = self.held.setdefault(storage, batch)
         if other is not batch:
             self.launch(other)
-            self.held[storage._cdata] = batch
+            self.held[storage] = batch
         offset = batch.offset
         pack_entry(batch.view, offset, pointer, count, part, head, times)
         batch.offset = offset = offset + _ENTRY_BYTES
-        batch.held.append(storage)
+        batch.held.append(tensor.detach())  # keeps its memory
         self._held_bytes += count_bytes
         if offset == batch.end:
             self.launch(batch)

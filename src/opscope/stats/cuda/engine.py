@@ -14,6 +14,7 @@ from opscope.stats.cuda.forms import FORMS, forms
 from opscope.stats.cuda.layout import readable
 from opscope.stats.cuda.streams import CudaStreams, NoStreams
 from opscope.stats.cuda.ticket import Ticket
+from opscope.stats.torch_values import storage_address
 
 OnDevice = Callable[[int, DeviceRows | FallbackRows], None]
 """Told of the index of a device and of what computes its rows."""
@@ -49,7 +50,6 @@ class CudaRows:
         self._on_device = on_device
 
         self._torch = torch
-        self._storage = torch.UntypedStorage
         self._precise = precision == "high"
         self._forms = forms()
         self._devices: dict[int, DeviceRows | FallbackRows] = {}
@@ -98,12 +98,10 @@ class CudaRows:
                 device.gather(on)
 
     def before_write(self, written: Any) -> None:
-        """Something is about to write to this tensor or storage: read what waits of it first."""
+        """Something is about to write to this tensor: read what waits of it first."""
         for index, device in self._devices.items():
             if device.held and not self._capturing():
-                if not isinstance(written, self._storage):
-                    written = written.untyped_storage()
-                batch = device.held.get(written._cdata)
+                batch = device.held.get(storage_address(written))
                 if batch is not None:
                     with self._on(index):
                         device.launch(batch)
