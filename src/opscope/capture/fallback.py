@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import (
 from opscope.capture.failures import is_ours, report_failure
 from opscope.capture.operators import Operator, flatten
 from opscope.capture.thread_state import KEPT_NUMBERS, OPTIMIZER, SETUP, ThreadState
-from opscope.capture.watching import Begun, OperatorWatch
+from opscope.capture.watching import Begun, GradNode, OperatorWatch
 from opscope.events import Node, Source
 
 _next_number = torch.autograd._get_sequence_nr
@@ -63,6 +63,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._watch = watch
         self._numbering = Numbering()
         self._pushed = False
+        watch.current_grad_node = _current_grad_node
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded; the rest is for native code."""
@@ -249,6 +250,13 @@ def _run(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     excluded = torch._C._dispatch_tls_local_exclude_set()
     with torch._C._ForceDispatchKeyGuard(included, excluded - _LAZY):
         return call(*args, **kwargs)
+
+
+def _current_grad_node() -> GradNode | None:
+    current = torch._C._current_autograd_node()
+    if current is None:
+        return None
+    return current._sequence_nr(), current.name(), getattr(current, "variable", None)
 
 
 def push(mode: TorchDispatchMode) -> None:

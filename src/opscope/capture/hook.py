@@ -110,6 +110,7 @@ class Hook:
                 "dtypes": DTYPES,
             }
         )
+        watch.current_grad_node = module.current_grad_node
         guards.tell(module)
         self.set_memory(meter.memory)
         meter.hook = self

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from opscope.capture.scopes import ROOT, Scope
 from opscope.capture.thread_state import FORWARD, SETUP, ThreadState
@@ -62,7 +61,7 @@ class Threads:
             if state.phase == SETUP:
                 state.phase = FORWARD
 
-    def node_for(self, number: int, autograd_node: Any, state: ThreadState) -> Node | None:
+    def node_for(self, number: int, name: str, state: ThreadState) -> Node | None:
         """The forward node behind an autograd node.
 
         Numbers count per thread, so several threads may have made the same one: then the names
@@ -72,9 +71,9 @@ class Threads:
         found = (other.node_for(number) for other in states)
         candidates = [node for node in found if node is not None]
         if len(candidates) > 1:
-            name = autograd_node.name().partition("Backward")[0].lower()
+            wanted = name.partition("Backward")[0].lower()
             for node in candidates:
-                if node.op_type.replace("_", "") == name:
+                if node.op_type.replace("_", "") == wanted:
                     return node
         return candidates[0] if candidates else None
 

@@ -56,7 +56,6 @@ from opscope.stats.record import INPUT, OUTPUT
 if TYPE_CHECKING:
     from opscope.capture.hook import Hook
 
-_current_autograd_node = torch._C._current_autograd_node
 _grad_enabled = torch.is_grad_enabled
 ENGINE = _engine_run_backward.__code__
 """Whose frame is the innermost while autograd runs a backward pass in the calling thread."""
@@ -81,6 +80,8 @@ MANY = 16
 """So many outputs are read together: those of foreach and fused operators."""
 Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
 """A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""
+GradNode = tuple[int, str, Tensor | None]
+"""The number and the name of an autograd node, and the tensor to whose gradient it adds, if any."""
 Texts = Callable[[], dict[str, str]]
 """The arguments of the call under way that are no tensors, as text."""
 Subject = Node | Outside | str | tuple[str, ...] | None
@@ -160,6 +161,8 @@ class OperatorWatch:
         self.sites: dict[tuple[object, ...], Site] = {}
         self._lock = threading.RLock()
         self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+        self.current_grad_node: Callable[[], GradNode | None] = lambda: None
+        """The autograd node under way in the calling thread."""
         self.alarm: Alarm | None = None
         """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
 
@@ -236,13 +239,13 @@ class OperatorWatch:
     ) -> tuple[int, Subject, tuple[object, ...], FrameType | None]:
         """The phase, what the operator is about, a key for its call site, and the user's frame."""
         if frame is None or frame.f_code is ENGINE:
-            subject: Subject = self._origin(state, _current_autograd_node())
+            subject: Subject = self._origin(state)
             return BACKWARD, subject, (operator, subject), None
         subject, phase = None, state.phase
         if phase >= EVAL or state.backward_depth:
             phase = self._settle_phase(state)
             if phase == BACKWARD:
-                subject = self._origin(state, _current_autograd_node())
+                subject = self._origin(state)
         if phase == OPTIMIZER:
             if sources:
                 subject = sources[0].subject
@@ -318,20 +321,23 @@ class OperatorWatch:
 
     # ------------------------------------------------------------------ nodes
 
-    def _origin(self, state: ThreadState, current: Any) -> Node | Outside | None:
+    def _origin(self, state: ThreadState) -> Node | Outside | None:
         """The forward node, or the parameter, whose gradient is being computed."""
+        current = self.current_grad_node()
         if current is None:
             return None
-        number = current._sequence_nr()
+        number, name, leaf = current
         if number == _ACCUMULATE:
-            return self._leaf(current.variable)
+            return self._leaf(leaf)
         home = state.home
         if home is not None and (home is state or not state.node_of_number):
             return home.node_for(number)
-        return self.threads.node_for(number, current, state)
+        return self.threads.node_for(number, name, state)
 
-    def _leaf(self, variable: Tensor) -> Outside:
+    def _leaf(self, variable: Tensor | None) -> Outside:
         """The parameter a gradient is accumulated for; tensors without a name share UNKNOWN."""
+        if variable is None:
+            return UNKNOWN
         found = self.names.by_id.get(self.key(variable))
         if found is None and type(variable) is torch.nn.Parameter:
             found = self.names.parameter(variable)

@@ -5,12 +5,13 @@
 
 namespace opscope {
 
-GradNode current_grad_node() {
+GradNode current_grad_node(bool with_name) {
   GradNode found;
   const auto node = torch::autograd::get_current_node();
   if (!node) return found;
   found.there = true;
   found.sequence = node->sequence_nr();
+  if (with_name) found.name = node->name();
   if (found.sequence == ~uint64_t{0}) {
     found.accumulates = true;
     const auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get());

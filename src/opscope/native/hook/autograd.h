@@ -6,6 +6,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <cstdint>
+#include <string>
 
 namespace opscope {
 
@@ -14,8 +15,9 @@ struct GradNode {
   bool accumulates = false;                     // it adds to the gradient of `leaf`
   uint64_t sequence = 0;                        // its number, otherwise
   const c10::TensorImpl* leaf = nullptr;        // null if that is gone
+  std::string name;                             // if asked for
 };
 
-GradNode current_grad_node();
+GradNode current_grad_node(bool with_name = false);
 
 }  // namespace opscope

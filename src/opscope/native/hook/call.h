@@ -187,6 +187,17 @@ inline Ref list_of(const Produced& tensors) {
   return list;
 }
 
+// Whether a Python object that was made for a tensor before it was written to still describes it.
+inline bool describes(PyObject* object, const at::Tensor& tensor) {
+  const auto* impl = static_cast<const c10::TensorImpl*>(PyLong_AsVoidPtr(
+      checked(PyObject_GetAttrString(object, "_cdata")).get()));
+  if (impl == tensor.unsafeGetTensorImpl()) return true;
+  return impl->has_storage() && tensor.has_storage() &&
+         impl->storage().unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() &&
+         impl->storage_offset() == tensor.storage_offset() && impl->sizes() == tensor.sizes() &&
+         impl->strides() == tensor.strides() && impl->dtype() == tensor.dtype();
+}
+
 // The outputs for Python, where those that are inputs are the objects in `inputs`.
 inline Ref outputs_of(const Call& call, const Produced& produced, const Ref& inputs) {
   Ref list = checked(PyList_New(0));
@@ -206,7 +217,8 @@ inline Ref outputs_of(const Call& call, const Produced& produced, const Ref& inp
         next = i + 1;
       }
     }
-    append(list, same != nullptr ? Ref::share(same) : python_of(*tensor));
+    const bool holds = same != nullptr && describes(same, *tensor);
+    append(list, holds ? Ref::share(same) : python_of(*tensor));
   }
   return list;
 }

@@ -34,6 +34,13 @@ class FlatMap {
     return slots_[at].value;
   }
 
+  template <class Function>
+  void each(Function function) const {
+    if (used_ == 0) return;
+    for (const Slot& slot : slots_) {
+      if (slot.used) function(slot.key, slot.value);
+    }
+  }
   // Calls `function` for every value, and forgets all of them.
   template <class Function>
   void clear(Function function) {

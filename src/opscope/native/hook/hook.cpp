@@ -285,6 +285,22 @@ PyObject* py_key(PyObject*, PyObject* object) {
                                             : const_cast<c10::TensorImpl*>(impl));
 }
 
+// The autograd node under way: its number, its name and, if it adds to a gradient, the tensor whose.
+PyObject* py_current_grad_node(PyObject*, PyObject*) {
+  return translated([] {
+    const GradNode node = current_grad_node(true);
+    if (!node.there) return none();
+    Ref leaf = Ref::share(Py_None);
+    if (node.leaf != nullptr) {
+      auto* impl = const_cast<c10::TensorImpl*>(node.leaf);
+      leaf = python_of(at::TensorBase(
+          c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
+    }
+    return Py_BuildValue("KsO", static_cast<unsigned long long>(node.sequence), node.name.c_str(),
+                         leaf.get());
+  });
+}
+
 PyObject* py_counts(PyObject*, PyObject*) {
   return guarded([&] { return Py_BuildValue("LL", hook->native_calls, hook->python_calls); });
 }
@@ -304,6 +320,7 @@ PyMethodDef methods[] = {
     {"unmute", py_unmute, METH_NOARGS, "The opposite of one `mute`."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},
     {"leave_python", py_leave_python, METH_O, "The opposite, with what that returned."},
+    {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};

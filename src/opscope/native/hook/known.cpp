@@ -22,6 +22,27 @@ Stretch stretch_of(const void* tensor) {
   return {impl.storage().unsafeGetStorageImpl(), data, impl.numel(), type_of(impl)};
 }
 
+// An object that is gone keeps its address as long as someone holds a weak reference.
+void pin(const void* tensor) {
+  c10::raw::weak_intrusive_ptr::incref(
+      static_cast<c10::TensorImpl*>(const_cast<void*>(tensor)));
+}
+
+void unpin(const void* tensor) {
+  c10::raw::weak_intrusive_ptr::decref(
+      static_cast<c10::TensorImpl*>(const_cast<void*>(tensor)));
+}
+
+void pin_storage(const void* storage) {
+  c10::raw::weak_intrusive_ptr::incref(
+      static_cast<c10::StorageImpl*>(const_cast<void*>(storage)));
+}
+
+void unpin_storage(const void* storage) {
+  c10::raw::weak_intrusive_ptr::decref(
+      static_cast<c10::StorageImpl*>(const_cast<void*>(storage)));
+}
+
 template <class Holder>
 void hold(Holder& holder, PyObject* source, Shared* shared) {
   Py_INCREF(source);
@@ -72,7 +93,7 @@ void KnownMap::release(Memory& memory) { let_go(memory); }
 PyObject* KnownMap::get(const void* tensor) const {
   const Entry* entry = find(tensor);
   if (entry == nullptr) return nullptr;
-  // Another tensor may have got the address of one that is gone, and then it has other memory.
+  // It may have been given other memory without an operator.
   return entry->storage == storage_of(tensor) ? source_in(*entry) : nullptr;
 }
 
@@ -120,6 +141,7 @@ Entry& KnownMap::place(const void* tensor) {
       return place(tensor);
     }
     ++used_;
+    pin(tensor);
     entries_[at].tensor = tensor;
     return entries_[at];
   }
@@ -130,16 +152,13 @@ void KnownMap::note_memory(const void* tensor, Note how) {
   Entry& entry = place(tensor);
   entry.storage = stretch.storage;
   if (stretch.storage == nullptr) return;
-  uint64_t& turn = turns_[stretch.storage];
-  if (how == Note::kNewStorage) ++turn;
+  bool& pinned = storages_[stretch.storage];
+  if (!pinned) pin_storage(stretch.storage);
+  pinned = true;
   Memory& memory = memories_[stretch];
-  if (how == Note::kIfNew && memory.source != nullptr && memory.turn == turn) {
-    if (memory.tensor == tensor) memory.tensor = nullptr;  // that one is gone, and this another
-    return;
-  }
-  memory.tensor = tensor;
-  memory.turn = turn;
+  if (how == Note::kIfNew && memory.source != nullptr) return;
   set(memory, entry.source, entry.shared);
+  memory.tensor = tensor;
 }
 
 PyObject* KnownMap::put_twin(const c10::TensorImpl* tensor) {
@@ -148,14 +167,12 @@ PyObject* KnownMap::put_twin(const c10::TensorImpl* tensor) {
   Memory* found = memories_.find(stretch);
   if (found == nullptr) return nullptr;
   Memory& memory = *found;
-  if (memory.source == nullptr || memory.turn != turns_[stretch.storage]) return nullptr;
+  if (memory.source == nullptr) return nullptr;
   if (memory.shared == nullptr) {
     PyObject* source = memory.source;
-    const uint64_t turn = memory.turn;
     const void* first = memory.tensor;
     set(memory, source, new Shared());
     memory.tensor = first;
-    memory.turn = turn;
     const Entry* entry = first == nullptr ? nullptr : find(first);
     if (entry != nullptr && entry->storage == stretch.storage && entry->shared == nullptr) {
       Entry& known = place(first);
@@ -189,6 +206,7 @@ void KnownMap::drop(const void* tensor) {
     at = (at + 1) & mask;
   }
   release(entries_[at]);
+  unpin(tensor);
   --used_;
   // Close the gap: what follows may have been put here but for it.
   for (size_t next = (at + 1) & mask; entries_[next].tensor != nullptr; next = (next + 1) & mask) {
@@ -202,11 +220,14 @@ void KnownMap::drop(const void* tensor) {
 
 void KnownMap::clear() {
   for (Entry& entry : entries_) {
-    if (entry.tensor != nullptr) release(entry);
+    if (entry.tensor == nullptr) continue;
+    unpin(entry.tensor);
+    release(entry);
   }
   used_ = 0;
   memories_.clear([](Memory& memory) { release(memory); });
-  turns_.clear();
+  storages_.each([](const void* storage, bool) { unpin_storage(storage); });
+  storages_.clear();
 }
 
 namespace {

@@ -52,12 +52,13 @@ struct StretchHash {
 // What is known of a stretch: of the first tensor that was one, which may be gone.
 struct Memory {
   const void* tensor = nullptr;
-  uint64_t turn = 0;  // of its storage
   PyObject* source = nullptr;
   Shared* shared = nullptr;
   PyObject* writer = nullptr;
 };
 
+// Tensors and storages are known by their addresses, which are pinned: torch does not use them again
+// as long as they are in the map.
 class KnownMap {
  public:
   KnownMap() : entries_(1024) {}
@@ -72,7 +73,7 @@ class KnownMap {
   PyObject* put_twin(const c10::TensorImpl* tensor);
   void put(const void* tensor, PyObject* source) {
     set(place(tensor), source, nullptr);
-    note_memory(tensor, Note::kNewStorage);
+    note_memory(tensor, Note::kReplace);
   }
   void put_outside(const void* tensor, PyObject* source) {
     set(place(tensor), source, new Shared());
@@ -93,7 +94,7 @@ class KnownMap {
     }
   }
   Entry& place(const void* tensor);
-  enum class Note { kNewStorage, kReplace, kIfNew };
+  enum class Note { kReplace, kIfNew };
   void note_memory(const void* tensor, Note how);
   Memory* memory_of(const Entry& entry);
   void grow();
@@ -105,7 +106,7 @@ class KnownMap {
   std::vector<Entry> entries_;
   size_t used_ = 0;
   FlatMap<Stretch, Memory, StretchHash> memories_;
-  FlatMap<const void*, uint64_t, AddressHash> turns_;  // of addresses of storages: they are reused
+  FlatMap<const void*, bool, AddressHash> storages_;  // that are pinned
 };
 
 // The map as a Python object, with the methods of `opscope.capture.known.Known`.
