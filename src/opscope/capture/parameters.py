@@ -74,6 +74,17 @@ class Names:
             self.add_parameters(optimizer)
             self._add_state(optimizer)
 
+    def add_new_state(self, optimizer: torch.optim.Optimizer) -> None:
+        """Name what an optimizer has added to its state since it was last looked at.
+
+        State is made for one parameter after the other, so what is new comes last.
+        """
+        if not isinstance(optimizer.state, dict):
+            return
+        for position, (parameter, state) in enumerate(reversed(optimizer.state.items())):
+            if not self._add_state_of(parameter, state) and position:
+                return
+
     def add_parameters(self, optimizer: torch.optim.Optimizer, of_modules: bool = True) -> None:
         """Name the parameters of an optimizer, without those a module may yet name."""
         for group in optimizer.param_groups:
@@ -103,12 +114,21 @@ class Names:
 
     def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, state in optimizer.state.items():
-            owner = self.by_id.get(self._key(parameter))
-            if owner is None or not isinstance(state, dict):
-                continue
-            for key, tensor in state.items():
-                if isinstance(tensor, torch.Tensor) and self._key(tensor) not in self.by_id:
-                    self._remember(tensor, "state", f"{owner.name}.{key}", owner.name)
+            self._add_state_of(parameter, state)
+
+    def _add_state_of(self, parameter: Any, state: Any) -> bool:
+        """Name the state of one parameter; returns whether any of it is new."""
+        owner = self.by_id.get(self._key(parameter))
+        if owner is None or not isinstance(state, dict):
+            return False
+        new = [
+            (key, tensor)
+            for key, tensor in state.items()
+            if isinstance(tensor, torch.Tensor) and self._key(tensor) not in self.by_id
+        ]
+        for key, tensor in new:
+            self._remember(tensor, "state", f"{owner.name}.{key}", owner.name)
+        return bool(new)
 
     def _add(self, kind: str, name: str, tensor: torch.Tensor, root: nn.Module) -> None:
         known = self.by_id.get(self._key(tensor))

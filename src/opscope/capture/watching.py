@@ -349,7 +349,7 @@ class OperatorWatch:
         """The parameter an optimizer's operator is about, or all of them in their order."""
         subjects = tuple(source.subject for source in sources if source.subject)
         if state.stepping is not None and not subjects:
-            self.names.add_optimizer(state.stepping)  # it may have made its state just now
+            self.names.add_new_state(state.stepping)  # it may have made some just now
             known = (self.names.by_id.get(self.key(tensor)) for tensor in tensors)
             subjects = tuple(entry.subject for entry in known if entry is not None)
         if len(set(subjects)) > 1:
@@ -463,11 +463,13 @@ class OperatorWatch:
         for slot in range(len(node.outputs), len(produced)):
             source = source_of.get(id(produced[slot]))
             label = node.gradient_of
+            subject = source.subject if source is not None else ""
             if isinstance(source, Output):
                 label = label or source.parameter
             elif isinstance(source, Outside) and source.kind == "parameter":
                 label = label or source.name
-            node.outputs.append(Output(node, slot, label, label or node.parameter, unwritten))
+            subject = label or subject or node.parameter
+            node.outputs.append(Output(node, slot, label, subject, unwritten))
             if node.outputs[-1].subject or unwritten:
                 self.changed.append(node)
 
