@@ -257,8 +257,10 @@ def is_garbage(place: Place, setup: set[str]) -> bool:
         return True
     if io == "input":
         raw = step == 0 and name in setup
-        return raw or (slot == 0 and (op_type == "uniform_" or (op_type, dtype) == _COPIED_BYTES))
-    return (op_type, dtype) == ("set_", "uint8")
+        return raw or (
+            slot == 0 and (op_type in ("uniform_", "fill_") or (op_type, dtype) == _COPIED_BYTES)
+        )
+    return op_type == "resize_" or (op_type, dtype) == ("set_", "uint8")
 
 
 _COPIED_BYTES = ("copy_", "uint8")

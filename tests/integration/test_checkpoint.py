@@ -80,8 +80,10 @@ def test_recomputed_operators_repeat_the_forward_in_backward(reentrant) -> None:
         first = [c for c in seen.calls if c.step == step and c.node.op_type in ("addmm", "tanh")]
         assert [c.node.op_type for c in again] == ["addmm", "tanh", "addmm"][: len(again)]
         assert len(again) >= 2  # the last one is not needed when nothing saved is missing
-        for one, two in zip(first, again, strict=False):
-            assert torch.equal(one.outputs[0], two.outputs[0])
+        for number, (one, two) in enumerate(zip(first, again, strict=False)):
+            if two.outputs or number < len(again) - 1:  # the last may be stopped on its way
+                assert torch.equal(one.outputs[0], two.outputs[0])
+            assert not two.node.raised
             assert (one.node.phase, two.node.phase) == ("forward", "backward")
             assert one.node.stack.where.line == two.node.stack.where.line
 

@@ -182,7 +182,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._numbering.reserve(self._watch.threads.local.state)
         return 0
 
-    def leave_hook(self, entered: int) -> None:
+    def leave_hook(self, entered: int, raised: bool) -> None:
         """The hook is over."""
         self._numbering.keep_reserved(self._watch.threads.local.state)
 

@@ -155,9 +155,9 @@ class Hook:
         depth: int = self._module.enter_python()
         return depth
 
-    def leave_hook(self, entered: int) -> None:
-        """The hook is over."""
-        self._module.leave_python(entered)
+    def leave_hook(self, entered: int, raised: bool) -> None:
+        """The hook is over; if it raised, that is not the operator's fault."""
+        self._module.leave_python(entered, raised)
 
     def begin(self) -> None:
         """A step's data is in other objects now."""

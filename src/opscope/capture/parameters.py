@@ -148,6 +148,16 @@ class Names:
         self._enter(tensor, entry)
         return entry
 
+    def let_go(self, tensor: torch.Tensor) -> Outside | None:
+        """Hold nothing of this tensor for a while; returns its name."""
+        key = self._key(tensor)
+        self._refs.pop(key, None)
+        return self.by_id.pop(key, None)
+
+    def take_back(self, tensor: torch.Tensor, name: Outside) -> None:
+        """Know a tensor again, by what it is known by now."""
+        self._enter(tensor, name)
+
     def _enter(self, tensor: torch.Tensor, entry: Outside) -> None:
         key = self._key(tensor)
         self.by_id[key] = entry

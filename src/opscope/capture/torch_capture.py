@@ -251,6 +251,7 @@ class TorchCapture:
         wrap(torch.amp.GradScaler, "step", self._scaler_step)
         wrap(torch.amp.GradScaler, "update", self._scaler_update)
         wrap(torch, "compile", self._compile)
+        wrap(torch.utils, "swap_tensors", self._swap_tensors)
         self._patch_checkpoint()
         if isinstance(self._seen_by, Fallback):
             for name in ("trace", "trace_module"):
@@ -493,11 +494,13 @@ class TorchCapture:
                 seen_by = self._seen_by
                 if seen_by is None:
                     return pack(tensor)
-                entered = seen_by.enter_hook()
+                entered, raised = seen_by.enter_hook(), True
                 try:
-                    return pack(tensor)
+                    packed = pack(tensor)
+                    raised = False
                 finally:
-                    seen_by.leave_hook(entered)
+                    seen_by.leave_hook(entered, raised)
+                return packed
 
             original(hooks, watched_pack, unpack)
 
@@ -536,6 +539,24 @@ class TorchCapture:
                 state.scope, state.depth = before
 
         return run
+
+    def _swap_tensors(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """torch refuses to swap tensors that others hold weak references to, as we do."""
+
+        def swap_tensors(one: Tensor, other: Tensor) -> None:
+            with quiet():
+                names = [self._names.let_go(tensor) for tensor in (one, other)]
+                for tensor in (one, other):
+                    self._watch.forget(tensor)
+            try:
+                original(one, other)
+            finally:
+                with quiet():
+                    for tensor, name in zip((one, other), names, strict=True):
+                        if name is not None:
+                            self._names.take_back(tensor, name)
+
+        return swap_tensors
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile(*args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from opscope.dump.form import Form
 from opscope.dump.values import read
 from opscope.events import Outside, Source
-from opscope.stats.torch_values import unsupported_reason
+from opscope.stats.torch_values import storage_address, unsupported_reason
 
 _WHOLE = Form()
 _MAX_KNOWN = 10_000
@@ -30,19 +30,19 @@ class Constants:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, weakref.ref[Any]] = {}
-        self._made_before: dict[int, weakref.ref[Any]] = {}
+        self._made: set[int] = set()
+        self._made_before: set[int] = set()
         self._contents: set[tuple[int, bytes]] = set()
         self._numbers: dict[int, itertools.count[int]] = {}
         self._tensors: dict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = {}
 
     def made(self, tensor: Any) -> None:
         """An operator has made this tensor."""
-        self._made[id(tensor)] = weakref.ref(tensor)
+        self._made.add(storage_address(tensor))
 
     def end_step(self) -> None:
         """The outputs of this step are those of the step before from here on."""
-        self._made_before, self._made = self._made, {}
+        self._made_before, self._made = self._made, set()
 
     def new(self, graph: int, tensor: Any) -> int | None:
         """The number of a constant that this graph has not had before; None if it has."""
@@ -57,8 +57,7 @@ class Constants:
         return next(self._numbers.setdefault(graph, itertools.count()))
 
     def _is_output(self, tensor: Any) -> bool:
-        made = self._made_before.get(id(tensor))
-        return tensor.grad_fn is not None or (made is not None and made() is tensor)
+        return not tensor.is_leaf or storage_address(tensor) in self._made_before
 
     def _is_known(self, graph: int, tensor: Any) -> bool:
         """Whether this very tensor was seen before, unchanged as far as torch knows."""

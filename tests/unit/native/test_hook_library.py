@@ -1,8 +1,9 @@
-"""Building the hook in the background."""
+"""Finding the native observer, and building it where it is missing."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,44 +11,43 @@ from opscope.messages import forget_said
 from opscope.native import hook_library
 from opscope.native.build import Built
 
-
-class Building:
-    """A build that ends when it is told to, and leaves nothing behind."""
-
-    ended = False
-
-    def poll(self) -> int | None:
-        return 0 if self.ended else None
+TORCH = SimpleNamespace(__version__="2.99")
 
 
-def test_a_build_that_leaves_nothing_is_not_tried_again(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    begun: list[Building] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What `build_hook` was asked: whether only to find. It finds nothing, and builds `made`."""
+    found: list[bool] = []
 
-    def popen(*args: Any, **kwargs: Any) -> Building:
-        begun.append(Building())
-        return begun[-1]
+    def build_hook(torch: object, only_find: bool = False) -> Built:
+        found.append(only_find)
+        return Built(None) if only_find else Built(Path("made.so"))
 
     forget_said()
-    monkeypatch.setattr(hook_library.subprocess, "Popen", popen)
-    monkeypatch.setattr(hook_library, "build_hook", lambda torch, only_find: Built(None))
-    monkeypatch.setattr(hook_library, "_background", None)
-    monkeypatch.setattr(hook_library, "_tried", False)
-    assert hook_library.find_hook(None) is None
-    assert not hook_library.background_has_ended()
-    begun[0].ended = True
-    assert hook_library.background_has_ended()
-    assert not hook_library.background_has_ended(), "said once"
-    assert hook_library.find_hook(None) is None
-    assert len(begun) == 1
-    assert capfd.readouterr().err.count("building the native hook in the background") == 1
+    monkeypatch.setattr(hook_library, "build_hook", build_hook)
+    return found
 
 
-def test_a_forked_child_does_not_wait_for_its_parents_build(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    building = Building()
-    building.ended = True
-    monkeypatch.setattr(hook_library, "_background", (-1, building))
-    assert not hook_library.background_has_ended()
+def test_what_is_missing_is_built_and_said(asked: list[bool], capfd) -> None:
+    assert hook_library.find_hook(TORCH) == Path("made.so")
+    assert asked == [True, False]
+    said = capfd.readouterr().err
+    assert "building the native observer for torch 2.99" in said
+    assert "opscope doctor --build" in said
+
+
+def test_what_is_there_is_not_built(monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    monkeypatch.setattr(hook_library, "build_hook", lambda torch, only_find: Built(Path("a.so")))
+    assert hook_library.find_hook(TORCH) == Path("a.so")
+    assert capfd.readouterr().err == ""
+
+
+def test_what_could_not_be_built_before_is_not_tried_again(monkeypatch, capfd) -> None:
+    def build_hook(torch: object, only_find: bool) -> Built:
+        assert only_find
+        return Built(None, "there is no g++")
+
+    forget_said()
+    monkeypatch.setattr(hook_library, "build_hook", build_hook)
+    assert hook_library.find_hook(TORCH) is None
+    assert "there is no g++" in capfd.readouterr().err

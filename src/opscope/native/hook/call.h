@@ -22,6 +22,8 @@ struct Call : at::ObserverContext {
   Call* outer = nullptr;
   bool hidden = true;    // nothing is to be done about it, nor about what runs inside it
   bool deferred = false;  // Python is told of it when it has run
+  bool above = false;     // autograd sees to it: what it runs around the operator is looked at
+  bool interrupted = false;  // a hook of the user's raised inside it
   int exceptions = std::uncaught_exceptions();
   uint64_t generation = 0;
   c10::SmallVector<at::Tensor, 6> tensors;  // in the order of its arguments
@@ -94,6 +96,16 @@ inline Arguments last(Arguments values, size_t count) {
   return values.size() > count ? values.slice(values.size() - count) : values;
 }
 
+// Calls `function` for each tensor in a list, or in lists of lists.
+template <class Function>
+void each_tensor(const c10::IValue& value, const Function& function) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) function(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) each_tensor(item, function);
+  }
+}
+
 // Collects the tensors of a call in the order of its arguments.
 inline void collect(Call& call, Arguments arguments) {
   const Operator& op = *call.op;
@@ -106,10 +118,8 @@ inline void collect(Call& call, Arguments arguments) {
       if (!tensor.defined()) continue;
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a number in Python
       call.tensors.push_back(tensor);
-    } else if (argument.isList()) {
-      for (const c10::IValue& item : argument.toListRef()) {
-        if (item.isTensor() && item.toTensor().defined()) call.tensors.push_back(item.toTensor());
-      }
+    } else {
+      each_tensor(argument, [&call](const at::Tensor& item) { call.tensors.push_back(item); });
     }
     if (op.mutated[i]) {
       for (size_t at = first; at < call.tensors.size(); ++at) {
@@ -124,7 +134,7 @@ inline Produced collect_outputs(Call& call, Arguments results) {
   Produced produced;
   size_t listed = 0;
   for (const c10::IValue& result : results) {
-    if (result.isList()) listed += result.toListRef().size();
+    if (result.isList()) each_tensor(result, [&listed](const at::Tensor&) { ++listed; });
   }
   call.listed.reserve(listed);
   for (const c10::IValue& result : results) {
@@ -133,12 +143,11 @@ inline Produced collect_outputs(Call& call, Arguments results) {
       if (defined || call.op->kind == kSeveral) {
         produced.push_back(defined ? &result.toTensor() : nullptr);
       }
-    } else if (result.isList()) {
-      for (const c10::IValue& item : result.toListRef()) {
-        if (!item.isTensor() || !item.toTensor().defined()) continue;
-        call.listed.push_back(item.toTensor());
+    } else {
+      each_tensor(result, [&](const at::Tensor& item) {
+        call.listed.push_back(item);
         produced.push_back(&call.listed.back());
-      }
+      });
     }
   }
   call.returned = produced.size();

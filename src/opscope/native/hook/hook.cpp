@@ -150,8 +150,10 @@ PyObject* py_set_state(PyObject*, PyObject* arguments) {
   long revision = 0;
   if (!PyArg_ParseTuple(arguments, "ppl", &recording, &only_python, &revision)) return nullptr;
   return guarded([&] {
-    if (recording != 0 && !hook->recording) ++hook->resumption;
+    const bool resumes = recording != 0 && !hook->recording;
+    if (resumes) ++hook->resumption;
     hook->recording = recording != 0;
+    if (resumes) enter_thread();
     hook->only_python = only_python != 0;
     hook->revision = revision;
     observe(hook->recording);
@@ -191,8 +193,11 @@ PyObject* py_enter_python(PyObject*, PyObject*) {
   return translated([] { return PyLong_FromLong(enter_python()); });
 }
 
-PyObject* py_leave_python(PyObject*, PyObject* depth) {
-  here().depth = static_cast<int>(PyLong_AsLong(depth));
+PyObject* py_leave_python(PyObject*, PyObject* arguments) {
+  int depth = 0, raised = 0;
+  if (!PyArg_ParseTuple(arguments, "ip", &depth, &raised)) return nullptr;
+  here().depth = depth;
+  if (raised != 0 && here().call != nullptr) here().call->interrupted = true;
   Py_RETURN_NONE;
 }
 
@@ -319,7 +324,8 @@ PyMethodDef methods[] = {
     {"mute", py_mute, METH_NOARGS, "What this thread runs from here on is not watched."},
     {"unmute", py_unmute, METH_NOARGS, "The opposite of one `mute`."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},
-    {"leave_python", py_leave_python, METH_O, "The opposite, with what that returned."},
+    {"leave_python", py_leave_python, METH_VARARGS,
+     "The opposite, with what that returned and whether the code inside raised."},
     {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},

@@ -126,6 +126,17 @@ inline PyObject* enter_thread() {
   return state;
 }
 
+// Whether torch's own code was called by code that Inductor has written.
+inline bool is_compiled(PyFrameObject* frame) {
+  if (frame == nullptr) return false;
+  Ref at = Ref::share(reinterpret_cast<PyObject*>(frame));
+  Code kind = Code::kOther;
+  while (at && (kind = kind_of_code(code_of(as_frame(at)))) == Code::kOther) {
+    at = back_of(as_frame(at));
+  }
+  return kind == Code::kGenerated;
+}
+
 inline void watch(Call& call, Arguments arguments) {
   PyObject* state = enter_thread();
   PyFrameObject* frame = PyEval_GetFrame();
@@ -140,6 +151,8 @@ inline void watch(Call& call, Arguments arguments) {
   if (begin(call, state, frame)) {
     ++hook->native_calls;
   } else {
+    call.hidden = is_compiled(frame);
+    if (call.hidden) return;
     call.sources.clear();
     here().arguments = arguments;
     begin_in_python(call, frame);
@@ -147,9 +160,28 @@ inline void watch(Call& call, Arguments arguments) {
   number_nodes(state, call.node.get());
 }
 
+// The autograd nodes made so far belong to the call around what comes now.
+inline void settle_numbers(const Call* outer) {
+  if (outer != nullptr && outer->node && outer->generation == hook->generation) {
+    number_nodes(thread_state(), outer->node.get());
+  }
+}
+
+inline bool above_autograd() {
+  return !c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
+}
+
+// Whether a call inside another is autograd's doing, around the operator: it copies what an operator
+// in place is about to overwrite.
+inline bool is_around(const Thread& thread) {
+  const Call* outer = thread.call;
+  return thread.depth == 1 && outer != nullptr && outer->above && above_autograd();
+}
+
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   Thread& thread = here();
-  if (thread.depth != 0 || thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
+  if (thread.depth != 0 && !is_around(thread)) return nullptr;
+  if (thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
   if (PyGILState_GetThisThreadState() == nullptr) return nullptr;  // a thread of a library's own
   const Operator* op = operator_of(fn);
   if (op == nullptr) return nullptr;
@@ -163,9 +195,11 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   ++thread.depth;
   thread.call = call.get();
   if (role == Role::kHidden) return call;
+  call->above = op->writes && above_autograd();
   {
     Gil gil;
     try {
+      settle_numbers(call->outer);
       watch(*call, arguments);
     } catch (const std::exception& error) {
       call->jobs.clear();
@@ -191,6 +225,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
     begin_in_python(call, PyEval_GetFrame());
   }
   number_nodes(state, call.node.get());
+  if (call.interrupted) return;
   if (raised) {
     hook->node_raised.set(call.node.get(), Py_True);
   } else if (call.begun) {
@@ -271,9 +306,7 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
 inline int enter_python() {
   Thread& thread = here();
   const int depth = thread.depth;
-  if (depth != 0 && thread.call != nullptr && thread.call->node && hook != nullptr) {
-    number_nodes(thread_state(), thread.call->node.get());
-  }
+  if (depth != 0 && hook != nullptr) settle_numbers(thread.call);
   thread.depth = 0;
   return depth;
 }

@@ -10,6 +10,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include "call.h"
 #include "state.h"
 
 namespace opscope {
@@ -25,6 +26,7 @@ constexpr c10::DispatchKeySet kWrapped(
     {c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::FuncTorchGradWrapper,
      c10::DispatchKey::Batched, c10::DispatchKey::Functionalize});
 constexpr c10::DispatchKeySet kLevels({c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                                       c10::DispatchKey::FuncTorchDynamicLayerBackMode,
                                        c10::DispatchKey::FuncTorchVmapMode,
                                        c10::DispatchKey::PreDispatch});
 
@@ -56,15 +58,7 @@ inline c10::DispatchKeySet keys_of(const Operator& op, Arguments arguments) {
   c10::DispatchKeySet keys;
   for (size_t i = 0; i < arguments.size() && i < op.shapes.size(); ++i) {
     if (op.shapes[i] == 0) continue;
-    const c10::IValue& argument = arguments[i];
-    if (argument.isTensor()) {
-      const at::Tensor& tensor = argument.toTensor();
-      if (tensor.defined()) keys = keys | tensor.key_set();
-    } else if (argument.isList()) {
-      for (const c10::IValue& item : argument.toListRef()) {
-        if (item.isTensor() && item.toTensor().defined()) keys = keys | item.toTensor().key_set();
-      }
-    }
+    each_tensor(arguments[i], [&keys](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
   }
   return keys;
 }

@@ -18,7 +18,7 @@ inline Ref python_of(const at::TensorBase& tensor) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (impl->pyobj_slot()->load_pyobj() != nullptr) return checked(THPVariable_Wrap(tensor));
   return checked(THPVariable_Wrap(
-      at::TensorBase(impl->shallow_copy_and_detach(c10::VariableVersion(0), false))));
+      at::TensorBase(impl->shallow_copy_and_detach(impl->version_counter(), false))));
 }
 
 }  // namespace opscope
