@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -241,7 +242,9 @@ class Store:
 
     def write_manifest(self) -> None:
         """Write the manifest as it is now."""
+        began = time.monotonic()
         self._text(MANIFEST, self.manifest.to_json())
+        self.manifest.was_written(time.monotonic() - began)
 
     def _text(self, name: str, text: str) -> None:
         self.temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
