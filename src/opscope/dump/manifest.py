@@ -116,7 +116,7 @@ class Manifest:
         return time.monotonic() - self._written >= _SHARE * self._took
 
     def was_written(self, seconds: float) -> None:
-        """It is on disk as it is now; that took so long."""
+        """It has been written after an iteration; that took so long."""
         self._written, self._took = time.monotonic(), seconds
 
     def to_json(self) -> str:

@@ -220,7 +220,9 @@ class Store:
                 directory.temp.remove()
         self.manifest.finish_iteration(iteration, complete)
         if self.manifest.is_due():
+            began = time.monotonic()
             self.write_manifest()
+            self.manifest.was_written(time.monotonic() - began)
 
     def fail(self, failure: str, lost: int) -> None:
         """Say in the manifest that the dump ended early, if that can be written."""
@@ -242,9 +244,7 @@ class Store:
 
     def write_manifest(self) -> None:
         """Write the manifest as it is now."""
-        began = time.monotonic()
         self._text(MANIFEST, self.manifest.to_json())
-        self.manifest.was_written(time.monotonic() - began)
 
     def _text(self, name: str, text: str) -> None:
         self.temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
