@@ -33,8 +33,8 @@ test-long: $(READY)
 	$(BIN)/pytest -m long
 
 bench: $(READY)
-	$(BIN)/python benchmarks/step_ratio.py
-	$(BIN)/python benchmarks/operators_per_step.py
+	$(BIN)/python benchmarks/what_users_run.py
+	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/dump_throughput.py
 	$(BIN)/python benchmarks/dump_files.py
 

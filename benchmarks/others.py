@@ -3,19 +3,16 @@
     python benchmarks/others.py WORKLOAD L1|mix STEPS
 
 runs msprobe (`pip install mindstudio-probe`) in this process and prints the fastest plain and the
-fastest probed step in seconds of process time. It cannot be taken off a process cleanly, so that
-step_ratio.py starts one per round; plain steps come first, before it is imported.
+fastest probed step in seconds of process time. It cannot be taken off a process cleanly, so plain
+steps come first, before it is imported.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,8 +23,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from workloads import WORKLOADS, Training
 
-MSPROBE_LEVELS = {"msprobe-L1": "L1", "msprobe-mix": "mix"}
-"""Mode → what msprobe calls it: every API, or modules as well."""
+LEVELS = ("L1", "mix")
+"""Every API, or modules as well."""
 _NO_OPERATORS = ("profiler", "prim")
 """Namespaces of what is dispatched but computes nothing."""
 _WARM = 4
@@ -133,21 +130,6 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return []
 
 
-def has_msprobe() -> bool:
-    """Whether `mindstudio-probe` is installed for this Python."""
-    return importlib.util.find_spec("msprobe") is not None
-
-
-def msprobe_step(workload: str, mode: str, count: int) -> tuple[float, float]:
-    """The fastest plain and the fastest probed step of a new process, in seconds."""
-    command = [sys.executable, __file__, workload, MSPROBE_LEVELS[mode], str(count)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{mode} failed: {done.stderr.strip()[-500:]}")
-    plain, probed = json.loads(done.stdout.splitlines()[-1])
-    return plain, probed
-
-
 def fastest(step: Callable[[], None], count: int) -> float:
     """The lowest process time of some steps, after a few that are not counted."""
     for _ in range(_WARM):
@@ -182,7 +164,7 @@ def _probe(training: Training, level: str, directory: Path) -> Callable[[], None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("level", choices=MSPROBE_LEVELS.values())
+    parser.add_argument("level", choices=LEVELS)
     parser.add_argument("steps", type=int)
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import time
 from itertools import pairwise
 
 import torch
 from others import Count
-from step_ratio import block
-from watching import OUTPUTS, CountingEngine, Wanting, capturing, prepare, quiet
+from watching import OUTPUTS, WATCHES, CountingEngine, Wanting, capturing, prepare, quiet
 from workloads import WORKLOADS, Training
 
 STAGES = {
@@ -30,7 +30,22 @@ STAGES = {
     "stats": "+ run directory",
 }
 """Mode → what it adds to the one before."""
+WARM = 4
+"""Steps of a block that are not counted."""
 Result = dict[str, object]
+
+
+def block(step: Training, mode: str, count: int) -> float:
+    """The fastest step of a block, in seconds of process time."""
+    times = []
+    with quiet(), WATCHES[mode]() as end_step:
+        for number in range(WARM + count):
+            began = time.process_time()
+            step()
+            end_step()
+            if number >= WARM:
+                times.append(time.process_time() - began)
+    return min(times)
 
 
 def count_operators(step: Training) -> int:

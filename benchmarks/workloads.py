@@ -1,4 +1,4 @@
-"""The three trainings that step times are measured on; call one to do a step."""
+"""The trainings that step times are measured on; call one to do a step."""
 
 from __future__ import annotations
 
@@ -65,6 +65,52 @@ def alexnet() -> Training:
         optimizer.step()
 
     return Training(model, step)
+
+
+def operators(count: int) -> Training:
+    """About so many operators of 8 elements: half forward, half backward, in chains of 250."""
+    model = nn.ParameterList([nn.Parameter(torch.ones(8))])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        total = model[0]
+        for _ in range(count // 500):
+            value = model[0]
+            for _ in range(249):
+                value = value * 1.0001
+            total = total + value
+        total.sum().backward()
+        optimizer.step()
+
+    return Training(model, step)
+
+
+def parameters(count: int, name: str, foreach: bool) -> Training:
+    """So many parameters of 8 elements, by SGD or AdamW, with or without foreach operators."""
+    model = nn.ParameterList(nn.Parameter(torch.ones(8)) for _ in range(count))
+    optimizers = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
+    optimizer = optimizers[name](model.parameters(), lr=1e-6, foreach=foreach)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        total = torch.zeros(8)
+        for parameter in model:
+            total = total + parameter * 2.0
+        total.sum().backward()
+        optimizer.step()
+
+    return Training(model, step)
+
+
+def make(words: str) -> Training:
+    """The training that is called so: "gpt", "operators 1000", "parameters 10 adamw foreach"."""
+    name, *rest = words.split()
+    if name == "operators":
+        return operators(int(rest[0]))
+    if name == "parameters":
+        return parameters(int(rest[0]), rest[1], foreach=rest[2:] == ["foreach"])
+    return WORKLOADS[name][0]()
 
 
 WORKLOADS = {"gpt": (gpt, 2), "tiny_gpt": (tiny_gpt, 30), "alexnet": (alexnet, 5)}

@@ -202,9 +202,8 @@ class Meter:
             self.engine.before_write(tensor)
 
     def so_far(self) -> list[Span]:
-        """The records of the step under way."""
-        self._close_span()
-        return list(self._spans)
+        """The records of the step under way; at its end they are not cut here."""
+        return [*self._spans, *self._open_span()]
 
     def settle(self) -> None:
         """Wait for the rows of the step so far that a device is still computing."""
@@ -264,11 +263,15 @@ class Meter:
         return number
 
     def _close_span(self) -> None:
+        self._spans += self._open_span()
+        self._start = self._memory.cursor[NEXT]
+
+    def _open_span(self) -> list[Span]:
+        """The records that were written last, if there are any."""
         end = self._memory.cursor[NEXT]
-        if end > self._start:
-            records = records_in(self._memory.buffer, self._start, end)
-            self._spans.append((records, self._memory))
-        self._start = end
+        if end <= self._start:
+            return []
+        return [(records_in(self._memory.buffer, self._start, end), self._memory)]
 
 
 def _lasts(source: Source) -> bool:

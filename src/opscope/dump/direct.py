@@ -46,8 +46,7 @@ class DirectWriter:
 
     def rows(self, batch: Batch) -> None:
         with self._lock:
-            self._store.add_rows(batch)
-            self._store.flush()
+            self._store.add_rows(batch)  # they come at the end of a step: `finish` writes them
 
     def line(self, place: Place, table: str, header: str, line: str) -> None:
         with self._lock:

@@ -17,7 +17,10 @@ _FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
 
 def make_directory(path: str | Path) -> None:
     """Create a directory and those above it."""
-    Path(path).mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+    try:
+        os.mkdir(path, _DIRECTORY_MODE)  # noqa: PTH102 - once per iteration, mostly all it takes
+    except OSError:
+        Path(path).mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
 
 
 def write_all(descriptor: int, buffers: Sequence[Any], size: int) -> None:

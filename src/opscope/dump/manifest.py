@@ -14,7 +14,8 @@ from opscope.dump.subject import CONSTANTS
 METADATA = ".dump_metadata"
 MANIFEST = f"{METADATA}/manifest.json"
 FORMAT_VERSION = 1
-_ALWAYS_FRESH = 1000
+_SHARE = 20
+"""Writing it takes no more than such a part of the time, the longer it gets."""
 _MAX_SKIPPED = 1000
 
 
@@ -63,6 +64,7 @@ class Manifest:
     """Iterations as JSON, as long as they stay the same."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _written: float = field(default=0.0, init=False)
+    _took: float = field(default=0.0, init=False)
 
     def wrote(self, iteration: int, size: int, values: int = 1) -> None:
         """A file of this iteration, or of the constants, is in its place."""
@@ -110,12 +112,12 @@ class Manifest:
         return " and ".join(counted) + f" of {_count(len(parts), 'iteration')}"
 
     def is_due(self) -> bool:
-        """Whether to write it after an iteration: always, once a second when it has grown long."""
-        now = time.monotonic()
-        if len(self.iterations) > _ALWAYS_FRESH and now - self._written < 1:
-            return False
-        self._written = now
-        return True
+        """Whether to write it after an iteration: always, unless it has been written just now."""
+        return time.monotonic() - self._written >= _SHARE * self._took
+
+    def was_written(self, seconds: float) -> None:
+        """It has been written after an iteration; that took so long."""
+        self._written, self._took = time.monotonic(), seconds
 
     def to_json(self) -> str:
         """The file's text."""

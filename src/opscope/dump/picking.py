@@ -16,13 +16,16 @@ from opscope.dump.subject import PARAMETER, Label, Place
 from opscope.dump.useless import has_useless, useless_slots
 from opscope.events import IO, Node, Outside, Source
 from opscope.rows import Rows
-from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE, VALID
+from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES, ROW_DTYPE, VALID
 
 Spot = tuple[int, IO, int]
 """Where in a step a value is: call, side and slot."""
 
 _sources_of = attrgetter("sources")
 _SIDES = {IO.INPUT: INPUT, IO.OUTPUT: OUTPUT}
+_Heads = NDArray[np.uint32]
+_HEAD_WORDS = [0, 1, 3]
+"""Of a record: valid, side and kind; slot; node."""
 
 
 class RowPicker:
@@ -40,6 +43,7 @@ class RowPicker:
         self._parameters = _ParameterInputs(book) if parameters else None
         self._moments = _Moments()
         self._useless: set[int] = set()
+        self._last: _Choice | None = None
 
     def add(self, node: Node, label: Label, leaves_out: bool) -> None:
         """From here on, take rows of this node; `leaves_out` those of outputs nobody needs."""
@@ -47,13 +51,46 @@ class RowPicker:
             self._useless.add(node.id)
         self._labels[node.id] = label.id
         self._graphs[node.id] = node.graph
+        self._last = None
 
     def drop(self, node: Node) -> None:
         """From here on, take no rows of this node."""
         self._labels[node.id] = -1
+        self._last = None
 
     def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[Batch]:
         """The wanted rows, by graph, but for those `elsewhere`."""
+        records = rows.records
+        choice = self._choice(rows, elsewhere)
+        if not len(choice.order):
+            return
+        picked: Records = records.view(OPAQUE)[choice.order].view(ROW_DTYPE)
+        moments = self._moments.of(rows.flat_moments, picked["call"])
+        picked["node"] = choice.labels
+        if choice.uses is not None:
+            own, names = choice.uses
+            picked["node"][own], picked["io"][own] = names, OUTPUT
+            picked["slot"][own] = picked["call"][own] = moments[own, 0] = 0
+        for graph, here in choice.graphs:
+            place = Place(graph, iteration)
+            yield Batch(place, picked[here], moments[here], self._book.by_number, rows.kinds)
+
+    def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:
+        """What to take of these rows; steps are mostly like the last."""
+        parameters, last = self._parameters, self._last
+        is_whole = parameters is None or parameters.begins_step(rows)
+        heads = _heads(rows.records)
+        if last is not None and is_whole and not elsewhere and np.array_equal(last.heads, heads):
+            if parameters is None:
+                return last
+            if parameters.looks_as_before(rows.nodes):
+                parameters.use_as_before(rows)
+                return last
+        choice = self._choose(rows, heads, elsewhere)
+        self._last = choice if is_whole and not elsewhere else None
+        return choice
+
+    def _choose(self, rows: Rows, heads: _Heads, elsewhere: Collection[Spot]) -> _Choice:
         records = rows.records
         nodes = records["node"].astype(np.intp)
         labels = self._labels.of(nodes)
@@ -64,22 +101,13 @@ class RowPicker:
             known &= ~np.isin(_spots(records), [_spot(*each) for each in elsewhere])
         order = self._order(records, known)
         uses = self._parameters.first_uses(rows, nodes, known) if self._parameters else None
+        own = None
         if uses:
             places = np.searchsorted(order, uses.before)
             order = np.insert(order, places, uses.records)
-        if not len(order):
-            return
-        picked: Records = records.view(OPAQUE)[order].view(ROW_DTYPE)
-        moments = self._moments.of(rows.flat_moments, picked["call"])
-        picked["node"] = labels[order]
-        if uses:
-            own = places + np.arange(len(places))
-            picked["node"][own], picked["io"][own] = uses.labels, OUTPUT
-            picked["slot"][own] = picked["call"][own] = moments[own, 0] = 0
-        graphs = self._graphs.of(nodes[order])
-        for graph, here in _by_number(graphs):
-            place = Place(graph, iteration)
-            yield Batch(place, picked[here], moments[here], self._book.by_number, rows.kinds)
+            own = places + np.arange(len(places)), uses.labels
+        graphs = list(_by_number(self._graphs.of(nodes[order]))) if len(order) else []
+        return _Choice(heads, order, labels[order], own, graphs)
 
     def _is_useless(self, rows: Rows) -> NDArray[np.bool_]:
         records = rows.records
@@ -95,6 +123,19 @@ class RowPicker:
         if len(self._sides) < len(_SIDES):
             known = known & np.isin(records["io"], self._sides)
         return np.flatnonzero(known)
+
+
+class _Choice(NamedTuple):
+    """What is taken of rows with these heads."""
+
+    heads: _Heads
+    order: Integers
+    """The records, in the order of their rows; a parameter's stands twice."""
+    labels: Integers
+    """Whose each is."""
+    uses: tuple[Integers, Integers] | None
+    """Which of these are rows of parameters of their own, and whose."""
+    graphs: list[tuple[int, slice | NDArray[np.bool_]]]
 
 
 class _Uses(NamedTuple):
@@ -125,6 +166,24 @@ class _ParameterInputs:
         self._room: dict[int, int] = {}
         self._used: set[str] = set()
         self._step: int | None = None
+        self._ids: list[int] = []
+        """The nodes that were looked at last."""
+        self._used_last: frozenset[str] = frozenset()
+        """What rows have used up to those that were looked at last, in their step."""
+
+    def begins_step(self, rows: Rows) -> bool:
+        """Whether rows of their step have not been looked at before."""
+        return len(rows.records) > 0 and self._step != rows.records["step"][0]
+
+    def looks_as_before(self, nodes: Sequence[Node]) -> bool:
+        """Whether the nodes that were looked at last have the sources that they had."""
+        now = list(map(_sources_of, map(nodes.__getitem__, self._ids)))
+        return now == list(map(self._sources.__getitem__, self._ids))
+
+    def use_as_before(self, rows: Rows) -> None:
+        """Rows like the last ones begin a step: they use the same parameters."""
+        self._step = int(rows.records["step"][0])
+        self._used = set(self._used_last)
 
     def first_uses(
         self, rows: Rows, nodes: NDArray[np.intp], known: NDArray[np.bool_]
@@ -137,13 +196,15 @@ class _ParameterInputs:
             self._step = int(records["step"][0])
             self._used.clear()
         calls = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
-        self._look_at(rows.nodes, nodes[calls[known[calls]]].tolist())
+        self._ids = nodes[calls[known[calls]]].tolist()
+        self._look_at(rows.nodes, self._ids)
         slots = records["slot"].astype(np.intp)
         known = known & (slots < self._sizes.of(nodes)) & (records["io"] == INPUT)
         inputs = np.flatnonzero(known)
         labels = self._labels.of(self._starts.of(nodes[inputs]) + slots[inputs])
         numbers, first = np.unique(labels, return_index=True)
         is_first = [self._is_first_use(number) for number in numbers.tolist()]
+        self._used_last = frozenset(self._used)
         first = np.sort(first[is_first])
         if not len(first):
             return None
@@ -206,6 +267,12 @@ class _Moments:
             self._by_call = np.concatenate((self._by_call, np.zeros((missing, 2), np.int64)))
         moments: Integers = self._by_call[calls]
         return moments
+
+
+def _heads(records: Records) -> _Heads:
+    """What of a record says whether and as what it is taken: side, slot and node."""
+    heads: _Heads = records.view(np.uint32).reshape(-1, ROW_BYTES // 4)[:, _HEAD_WORDS]
+    return heads
 
 
 def _spots(records: Records) -> Integers:

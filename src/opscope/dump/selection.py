@@ -1,14 +1,14 @@
-"""Which operators and which devices the user wants dumped."""
+"""Which operators the user wants dumped, and what of them."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opscope.dump.digest import ALGORITHMS
 from opscope.events import Node, Phase, Want
-from opscope.messages import say, say_once
+from opscope.messages import say
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
@@ -135,23 +135,3 @@ class Kernels:
         known = dict.fromkeys([*self._names, *self._names.values()])
         close = difflib.get_close_matches(text, known, n=1)
         return f'did you mean "{close[0]}"?' if close else ""
-
-
-class Devices:
-    """The local devices whose values are wanted."""
-
-    def __init__(self, indices: Iterable[int]) -> None:
-        self._indices = frozenset(indices)
-
-    @classmethod
-    def of(cls, indices: Sequence[int] | None) -> Devices | None:
-        """The user's choice, or None when all devices are wanted."""
-        return None if indices is None else cls(indices)
-
-    def select(self, tensor: Any) -> bool:
-        """Whether a tensor on this device is wanted; a tensor on the CPU always is."""
-        index = tensor.device.index
-        if tensor.device.type == "cpu" or index is None:
-            say_once('dump: "support_device" has no effect on the CPU')
-            return True
-        return index in self._indices

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from opscope.dump.constants import Constants, is_constant
+from opscope.dump.devices import Devices, without_idle_choice
 from opscope.dump.early import EarlyRecorder
 from opscope.dump.failure import describe
 from opscope.dump.labels import LabelBook
@@ -18,7 +19,6 @@ from opscope.dump.ownership import RankLock, make_room
 from opscope.dump.picking import RowPicker, Spot
 from opscope.dump.recorder import Recorder
 from opscope.dump.selection import (
-    Devices,
     Kernels,
     Phases,
     rows_of_parameters,
@@ -74,17 +74,13 @@ class DumpSink(BaseSink):
         include: frozenset[str] = frozenset(),
         memory_limit: int = DEFAULT_LIMIT,
     ) -> None:
-        self._settings = settings
+        self._asked = settings
         self._run_id = run_id
         self._limit = memory_limit
         self._phases = Phases(include)
         self._kernels = Kernels(settings.kernels if settings.dump_mode == 1 else None)
-        self._devices = Devices.of(settings.support_device)
         self._takes_values = takes_values(settings)
-        self._want = wanted(settings)
         self._label_book = LabelBook()
-        sides = [io for io, flag in _STATS.items() if flag in self._want]
-        self._picker = RowPicker(self._label_book, sides, rows_of_parameters(settings))
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
         self._elsewhere: set[Spot] = set()
@@ -97,6 +93,24 @@ class DumpSink(BaseSink):
         self._failure = ""
         self._summary = ""
         self._pid = os.getpid()
+
+    @cached_property
+    def _settings(self) -> DumpSettings:
+        """The settings as they take effect here; first needed when torch knows its devices."""
+        return without_idle_choice(self._asked)
+
+    @cached_property
+    def _devices(self) -> Devices | None:
+        return Devices.of(self._settings.support_device)
+
+    @cached_property
+    def _want(self) -> Want:
+        return wanted(self._settings)
+
+    @cached_property
+    def _picker(self) -> RowPicker:
+        sides = [io for io, flag in _STATS.items() if flag in self._want]
+        return RowPicker(self._label_book, sides, rows_of_parameters(self._settings))
 
     @property
     def is_on(self) -> bool:

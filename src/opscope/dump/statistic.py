@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import add, attrgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from opscope.dump import csvtext
 from opscope.dump.batch import Batch
 from opscope.dump.digest import ALGORITHMS, MD5, SHA1
 from opscope.dump.dtypes import element_size
 from opscope.dump.subject import Kind, Subject
-from opscope.events import IO
 from opscope.stats.native_cpu import render_lines
-from opscope.stats.record import INPUT, OUTPUT
+from opscope.stats.texts import Texts
 
 if TYPE_CHECKING:
     from opscope.stats.row import Row
@@ -39,7 +36,6 @@ _NUMBERS = {
     "l2norm": ("L2Norm Value", "l2"),
 }
 _DIGESTS = {MD5: "MD5", SHA1: "SHA1"}
-_SIDES = {INPUT: IO.INPUT.value, OUTPUT: IO.OUTPUT.value}
 
 
 class Columns:
@@ -62,58 +58,21 @@ class Columns:
         return ",".join((_subject_fields(subject), *numbers))
 
 
-_TAILS_REMEMBERED = 1 << 16
-
-
 class Renderer:
     """Makes text of many rows that are ready; such rows have no digests."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._tails: dict[int, str] = {}
+        self._labels, self._kinds = Texts(), Texts()
 
     def lines(self, batch: Batch) -> bytes:
         """The lines of a batch, with their ends."""
-        return render_lines(batch.records, self._beginnings(batch), self._columns.numbers)
-
-    def _beginnings(self, batch: Batch) -> list[str]:
-        """The fields before the numbers."""
-        labels, tasks = batch.records["node"], batch.records["call"]
-        is_new = np.ones(len(labels), bool)
-        np.not_equal(labels[1:], labels[:-1], out=is_new[1:])
-        is_new[1:] |= tasks[1:] != tasks[:-1]
-        calls = np.flatnonzero(is_new)
-        streams, times = batch.moments[calls].T.tolist()
-        names = batch.labels
-        heads = [
-            f"{names[label].head},{task},{stream},{time_us},"
-            for label, task, stream, time_us in zip(
-                labels[calls].tolist(), tasks[calls].tolist(), streams, times, strict=True
-            )
-        ]
-        rows_per_call = np.diff(calls, append=len(labels))
-        repeated = np.array(heads, object).repeat(rows_per_call).tolist()
-        return list(map(add, repeated, self._ends(batch)))
-
-    def _ends(self, batch: Batch) -> list[str]:
-        """Side, slot and kind of each row as text."""
-        records = batch.records
-        numbers = records["shape"].astype(np.int64) << 32
-        numbers += records["slot"].astype(np.int64) << 1
-        numbers += records["io"]
-        keys: list[int] = numbers.tolist()
-        try:
-            return list(map(self._tails.__getitem__, keys))
-        except KeyError:
-            self._add_tails(set(keys), batch)
-        return list(map(self._tails.__getitem__, keys))
-
-    def _add_tails(self, keys: set[int], batch: Batch) -> None:
-        if len(self._tails) > _TAILS_REMEMBERED:
-            self._tails.clear()
-        for key in keys.difference(self._tails):
-            slot, io = (key & 0xFFFFFFFF) >> 1, _SIDES[key & 1]
-            self._tails[key] = f"{io},{slot},{_kind_fields(Kind(*batch.kinds[key >> 32]))}"
+        records, moments = batch.records, batch.moments
+        for number in self._labels.missing(records["node"]):
+            self._labels.add(number, batch.labels[number].head)
+        for number in self._kinds.missing(records["shape"]):
+            self._kinds.add(number, _kind_fields(Kind(*batch.kinds[number])))
+        return render_lines(records, moments, self._labels, self._kinds, self._columns.numbers)
 
 
 def _subject_fields(subject: Subject) -> str:

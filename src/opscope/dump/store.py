@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,7 +220,9 @@ class Store:
                 directory.temp.remove()
         self.manifest.finish_iteration(iteration, complete)
         if self.manifest.is_due():
+            began = time.monotonic()
             self.write_manifest()
+            self.manifest.was_written(time.monotonic() - began)
 
     def fail(self, failure: str, lost: int) -> None:
         """Say in the manifest that the dump ended early, if that can be written."""

@@ -39,12 +39,19 @@ typedef struct {
 OPSCOPE_API int opscope_row_of_object(const OpscopePython* python, void* object, int threads,
                                       void* record);
 
-/* Appends `count` lines "prefix,number,...\r\n". `records` are 128 bytes each; `prefixes` has them
- * all, each ended by a NUL; `columns` are byte offsets of numbers in a record. Writes at most
- * `capacity` bytes and returns how many there are. */
-OPSCOPE_API int64_t opscope_csv(int64_t count, const void* records, const char* prefixes,
-                                const uint8_t* columns, int column_count, char* out,
-                                int64_t capacity);
+/* Numbered texts: `spots` has where each begins and ends in `bytes`. */
+typedef struct {
+  const char* bytes;
+  const int64_t* spots;
+} OpscopeTexts;
+
+/* Writes `count` lines "label,task,stream,time,side,slot,kind,number,...\r\n" and returns their
+ * bytes. `records` are 128 bytes each, whose node and shape are numbers of `labels` and `kinds`;
+ * `moments` are the stream and the time of each; `columns` are byte offsets of numbers in a record.
+ * `memory` must have room for all texts and for 25 bytes per number. */
+OPSCOPE_API int64_t opscope_csv(int64_t count, const void* records, const int64_t* moments,
+                                const OpscopeTexts* labels, const OpscopeTexts* kinds,
+                                const uint8_t* columns, int column_count, char* memory);
 
 /* Gives records the numbers and kinds of others, in turn: `pairs` are addresses, from and to. The
  * first byte of a record, which makes it valid, is written last. */

@@ -10,6 +10,7 @@
 namespace {
 
 constexpr int kRecordBytes = 128;
+constexpr int kSideAt = 1, kSlotAt = 4, kNodeAt = 12, kCallAt = 16, kShapeAt = 20;
 constexpr int kKindAt = 2, kMinAt = 32, kMaxAt = 40, kFirstFloatAt = 48, kLastFloatAt = 72;
 constexpr int kInt = 1, kUint = 2;
 constexpr int kLongestNumber = 32;
@@ -110,28 +111,53 @@ char* write_number(char* out, const unsigned char* record, int offset) {
   return std::to_chars(out, out + kLongestNumber, at<uint64_t>(record, offset)).ptr;
 }
 
+// Appends to memory that is large enough.
+struct Out {
+  char* next;
+
+  void character(char value) { *next++ = value; }
+  void text(const char* from, int64_t size) {
+    std::memcpy(next, from, static_cast<size_t>(size));
+    next += size;
+  }
+  void text(const OpscopeTexts* texts, uint32_t number) {
+    const int64_t* spot = texts->spots + 2 * static_cast<int64_t>(number);
+    text(texts->bytes + spot[0], spot[1] - spot[0]);
+  }
+  void integer(int64_t value) {
+    next = std::to_chars(next, next + kLongestNumber, value).ptr;
+    *next++ = ',';
+  }
+  void number(const unsigned char* record, int offset) {
+    next = write_number(next, record, offset);
+  }
+};
+
 }  // namespace
 
-extern "C" int64_t opscope_csv(int64_t count, const void* records, const char* prefixes,
-                               const uint8_t* columns, int column_count, char* out,
-                               int64_t capacity) {
+extern "C" int64_t opscope_csv(int64_t count, const void* records, const int64_t* moments,
+                               const OpscopeTexts* labels, const OpscopeTexts* kinds,
+                               const uint8_t* columns, int column_count, char* memory) {
   const auto* record = static_cast<const unsigned char*>(records);
-  int64_t length = 0;
-  const auto append = [&](const char* text, size_t size) {
-    const int64_t end = length + static_cast<int64_t>(size);
-    if (end <= capacity) std::memcpy(out + length, text, size);
-    length = end;
-  };
-  for (int64_t line = 0; line < count; ++line, record += kRecordBytes) {
-    const size_t size = std::strlen(prefixes);
-    append(prefixes, size);
-    prefixes += size + 1;
-    for (int column = 0; column < column_count; ++column) {
-      char number[1 + kLongestNumber];
-      number[0] = ',';
-      append(number, static_cast<size_t>(write_number(number + 1, record, columns[column]) - number));
+  Out out{memory};
+  for (int64_t line = 0; line < count; ++line, record += kRecordBytes, moments += 2) {
+    out.text(labels, at<uint32_t>(record, kNodeAt));
+    out.character(',');
+    out.integer(at<uint32_t>(record, kCallAt));
+    out.integer(moments[0]);
+    out.integer(moments[1]);
+    if (record[kSideAt] == 0) {
+      out.text("input,", 6);
+    } else {
+      out.text("output,", 7);
     }
-    append("\r\n", 2);
+    out.integer(at<uint32_t>(record, kSlotAt));
+    out.text(kinds, at<uint32_t>(record, kShapeAt));
+    for (int column = 0; column < column_count; ++column) {
+      out.character(',');
+      out.number(record, columns[column]);
+    }
+    out.text("\r\n", 2);
   }
-  return length;
+  return out.next - memory;
 }

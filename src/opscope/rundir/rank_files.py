@@ -50,7 +50,7 @@ class RankFiles:
     def add_node(self, node: Node) -> None:
         """A call site was seen for the first time."""
         self._add_stack(node.stack)
-        self._nodes.append(node_record(node))
+        self._nodes.append_plain(node_record(node))
 
     @property
     def memory(self) -> SegmentWriter:
@@ -69,7 +69,7 @@ class RankFiles:
     def add_step(self, record: StepRecord) -> None:
         """A step ended."""
         for node, sources in record.changed:
-            self._edges.append(edges_record(node, sources, record.step))
+            self._edges.append_plain(edges_record(node, sources, record.step))
         if record.orders is not self._last_orders:
             self._last_orders = record.orders
             self._last_ids = {g: self._order_id(g, nodes) for g, nodes in record.orders.items()}
@@ -104,7 +104,7 @@ class RankFiles:
             return
         self._stack_ids.add(stack.id)
         self._sources.add(stack)
-        self._stacks.append(stack_record(stack))
+        self._stacks.append_plain(stack_record(stack))
 
     def _order_id(self, graph: int, nodes: Sequence[Node]) -> int | None:
         ids = array("I", [node.id for node in nodes])
@@ -112,7 +112,7 @@ class RankFiles:
         number = self._order_ids.get(key)
         if number is None:
             number = len(self._order_ids)
-            if not self._orders.append({"id": number, "graph": graph, "nodes": ids.tolist()}):
+            if not self._orders.append_plain({"id": number, "graph": graph, "nodes": ids.tolist()}):
                 return None
             self._order_ids[key] = number
         return number

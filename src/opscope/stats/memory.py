@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE
 
 NEXT, END, ADDRESS = range(3)
-_CHUNK = 1024 * ROW_BYTES
+_FIRST_CHUNK, _LARGEST_CHUNK = 1024 * ROW_BYTES, 16_384 * ROW_BYTES
 
 Buffer = bytearray | mmap.mmap
 
@@ -38,12 +38,14 @@ class PlainMemory:
     def __init__(self) -> None:
         self.buffer: Buffer = bytearray()
         self.cursor = array("q", [0, 0, 0])
+        self._size = _FIRST_CHUNK
 
     def advance(self) -> None:
-        """Take a fresh buffer."""
-        self.buffer = bytearray(_CHUNK)
-        self.cursor[NEXT], self.cursor[END] = 0, _CHUNK
+        """Take a fresh buffer; larger ones as more are needed, so that a step needs few."""
+        self.buffer = bytearray(self._size)
+        self.cursor[NEXT], self.cursor[END] = 0, self._size
         self.cursor[ADDRESS] = address_of(self.buffer)
+        self._size = min(2 * self._size, _LARGEST_CHUNK)
 
 
 def address_of(buffer: Buffer) -> int:

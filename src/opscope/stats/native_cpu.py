@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from opscope.messages import say_once
 from opscope.native import build
+from opscope.stats.memory import address_of
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import (
     DTYPES,
+    INPUT,
     KIND,
     NUMBERS,
     ROW_BYTES,
@@ -27,6 +29,7 @@ from opscope.stats.record import (
     write_numbers,
 )
 from opscope.stats.row import Row
+from opscope.stats.texts import Texts
 from opscope.stats.torch_values import dtype_name, to_numpy, unsupported_reason
 
 Fill = Callable[[Any, int, int], None]
@@ -50,7 +53,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         _int,
         [*[_pointer] * 2, _int, _int, *[_pointer] * 3, _float, _float, _int, _int, _pointer],
     ),
-    "opscope_csv": (_long, [_long, _pointer, _text, _text, _int, _pointer, _long]),
+    "opscope_csv": (
+        _long,
+        [_long, _pointer, _pointer, _pointer, _pointer, _text, _int, _pointer],
+    ),
     "opscope_copy": (None, [_pointer, _long]),
     "opscope_features": (_text, []),
     "opscope_force": (_int, [_text]),
@@ -251,35 +257,75 @@ def copy_records(pairs: array[int]) -> None:
         ctypes.memmove(target, source, 1)
 
 
-def render_lines(records: Records, prefixes: Sequence[str], columns: Sequence[str]) -> bytes:
-    """CSV lines: each prefix, then those numbers of its record, as Python writes them.
+class _TextsForC(ctypes.Structure):
+    """Texts as the library takes them; the texts must live and stay as they are meanwhile."""
 
+    _fields_ = (("bytes", ctypes.c_void_p), ("spots", ctypes.c_void_p))
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__(address_of(texts.bytes) if texts.bytes else None, texts.spots.ctypes.data)
+
+
+def render_lines(
+    records: Records,
+    moments: NDArray[np.int64],
+    labels: Texts,
+    kinds: Texts,
+    columns: Sequence[str],
+) -> bytes:
+    """Lines of a table: whose row it is, when it was seen, and those numbers of its record.
+
+    The `node` and the `shape` of a record are numbers of `labels` and `kinds`; `moments` has the
+    stream and the time of each. Numbers are as Python writes them.
+
+    >>> labels, kinds = Texts(), Texts()
+    >>> labels.add(0, "Add,a")
+    >>> kinds.add(0, "4,float32,[1]")
     >>> record = np.zeros(1, ROW_DTYPE)
-    >>> render_lines(record, ["Add,out"], ["count", "mean"])
-    b'Add,out,0,0.0\\r\\n'
+    >>> render_lines(record, np.array([[0, 17]]), labels, kinds, ["count", "mean"])
+    b'Add,a,0,0,17,input,0,4,float32,[1],0,0.0\\r\\n'
     """
     library = load()
-    text = "".join(f"{prefix}\0" for prefix in prefixes).encode("utf-8", "backslashreplace")
-    if library is None or text.count(0) != len(records):
-        return _lines_by_python(records, prefixes, columns)
-    records = np.ascontiguousarray(records)
+    if library is None:
+        return _lines_by_python(records, moments, labels, kinds, columns)
+    records, moments = np.ascontiguousarray(records), np.ascontiguousarray(moments, np.int64)
     offsets = bytes(_OFFSETS[column] for column in columns)
-    capacity = len(text) + len(records) * (2 + _LONGEST_NUMBER * len(columns))
-    out = ctypes.create_string_buffer(capacity)
+    texts = labels.length(records["node"]) + kinds.length(records["shape"])
+    numbers = _LONGEST_NUMBER * (_NUMBERS_BEFORE + len(columns)) + _OTHER_CHARACTERS
+    out = np.empty(texts + len(records) * numbers, np.uint8)
     length = library.opscope_csv(
-        len(records), records.ctypes.data, text, offsets, len(offsets), out, capacity
+        len(records),
+        records.ctypes.data,
+        moments.ctypes.data,
+        ctypes.byref(_TextsForC(labels)),
+        ctypes.byref(_TextsForC(kinds)),
+        offsets,
+        len(offsets),
+        out.ctypes.data,
     )
-    return out.raw[:length]
+    return out[:length].tobytes()
 
 
 _LONGEST_NUMBER = 25
+"""With a comma."""
+_NUMBERS_BEFORE = 4
+_OTHER_CHARACTERS = len(",output,\r\n")
 _OFFSETS = {name: ROW_DTYPE.fields[name][1] for name in Row._fields} if ROW_DTYPE.fields else {}
 
 
-def _lines_by_python(records: Records, prefixes: Sequence[str], columns: Sequence[str]) -> bytes:
+def _lines_by_python(
+    records: Records,
+    moments: NDArray[np.int64],
+    labels: Texts,
+    kinds: Texts,
+    columns: Sequence[str],
+) -> bytes:
     lines = []
-    for record, prefix in zip(records, prefixes, strict=True):
+    for record, (stream, time_us) in zip(records, moments.tolist(), strict=True):
         row = row_from(record)
-        numbers = (getattr(row, column) for column in columns)
-        lines.append(",".join((prefix, *map(repr, numbers))) + "\r\n")
-    return "".join(lines).encode("utf-8", "backslashreplace")
+        side = "input" if record["io"] == INPUT else "output"
+        about = f",{record['call']},{stream},{time_us},{side},{record['slot']},"
+        numbers = "".join(f",{getattr(row, column)!r}" for column in columns)
+        label, kind = labels[record["node"]], kinds[record["shape"]]
+        lines.append(b"%b%b%b%b\r\n" % (label, about.encode(), kind, numbers.encode()))
+    return b"".join(lines)

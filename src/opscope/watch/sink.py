@@ -43,6 +43,7 @@ from opscope.watch.watchpoint import Watchpoint
 from opscope.watch.witness import Witness
 
 Records = NDArray[np.void]
+_ROWS = Want.OUTPUT_STATS | Want.OUTSIDE_STATS
 _BIRTHS = 20
 """So many operators at fault are hits of their own in one step."""
 
@@ -106,7 +107,8 @@ class WatchSink(BaseSink):
             return Want.NOTHING
         if not self._table.is_watched(node):
             return Want.NOTHING
-        return Want.OUTPUT_STATS | Want.OUTSIDE_STATS | self._compared.wants(node)
+        more = self._compared.wants(node)
+        return _ROWS | more if more else _ROWS
 
     def node(self, node: Node) -> None:
         self._nodes.append(node)

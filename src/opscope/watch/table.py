@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,9 +97,10 @@ class Table:
 
     def note_shapes(self, numbers: NDArray[np.int32], records: Records, kinds: Kinds) -> None:
         """Which of some parameters have two dimensions or more."""
-        for number in numbers[numbers >= self._shapes_known].tolist():
-            row = records[numbers == number][0]
-            if len(kinds[int(row["shape"])][1]) > 1:
+        fresh = numbers >= self._shapes_known
+        shapes = records["shape"][fresh].tolist()
+        for number, shape in zip(numbers[fresh].tolist(), shapes, strict=True):
+            if len(kinds[shape][1]) > 1:
                 self._matrices.add(self.parameters[number])
         self._shapes_known = max(self._shapes_known, len(self.parameters))
 
@@ -165,6 +167,9 @@ def _names(watchpoint: Watchpoint, parameter: str) -> bool:
 def is_ignored(node: Node) -> bool:
     """Whether the line of a node carries the comment `# opscope: ignore`."""
     frame = node.stack.where
-    return (
-        frame is not None and IGNORE in linecache.getline(frame.file, frame.line).partition("#")[2]
-    )
+    return frame is not None and _is_ignored_line(frame.file, frame.line)
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_ignored_line(file: str, line: int) -> bool:
+    return IGNORE in linecache.getline(file, line).partition("#")[2]

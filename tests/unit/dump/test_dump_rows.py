@@ -132,6 +132,31 @@ def test_a_call_site_with_another_parameter_than_before(new_dump: NewDump) -> No
     assert [row[0] for row in told(dump, 4)] == [node.name]
 
 
+def test_steps_like_the_last_are_picked_as_if_each_were_the_first(new_dump: NewDump) -> None:
+    first, second = make_node("D/a-op0"), make_node("D/b-op0")
+    same = [[WEIGHT], [None, BIAS]]
+    steps: list[tuple[list[list[Outside | None]], bool]] = [
+        *[(same, True)] * 3,
+        (same, False),
+        *[(same, True)] * 2,
+        *[([[BIAS], [None, BIAS]], True)] * 2,
+        *[([[BIAS], [None, WEIGHT]], True)] * 2,
+        (same, True),
+    ]
+    with new_dump(**STATISTIC, input_output=2) as dump:
+        for sources, whole in steps:
+            dump.at_step_end = whole
+            dump.call(first, [value(1)], [value(2)], sources[0])
+            dump.call(second, [value(3), value(4)], [value(5)], sources[1])
+            dump.end_step()
+    for step, (sources, _) in enumerate(steps):
+        uses = [sources[0][0], sources[1][1]]
+        names = dict.fromkeys(use.name for use in uses if use is not None)
+        rows = [row[0] for row in told(dump, step)]
+        assert [name for name in rows if name.startswith("fc.")] == list(names)
+        assert [name for name in rows if not name.startswith("fc.")] == ["D/a-op0", "D/b-op0"]
+
+
 def test_only_parameters_of_wanted_operators(new_dump: NewDump) -> None:
     with new_dump(**STATISTIC, dump_mode=1, kernels=["D/b-op0"]) as dump:
         unwanted, wanted = make_node("D/a-op0", "a"), make_node("D/b-op0", "b")

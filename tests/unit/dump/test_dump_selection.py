@@ -6,7 +6,8 @@ import pytest
 import torch
 from made_dump import NewDump, make_node
 
-from opscope.dump.selection import Devices
+from opscope.dump import devices
+from opscope.dump.devices import Devices
 from opscope.events import Outside, Phase, Value, Want
 
 ONE = torch.ones(1)
@@ -119,8 +120,8 @@ def device_tensor(kind: str, index: int | None) -> SimpleNamespace:
 
 
 def test_devices() -> None:
-    devices = Devices([0, 2])
-    assert [devices.select(device_tensor("cuda", index)) for index in range(3)] == [
+    chosen = Devices([0, 2])
+    assert [chosen.select(device_tensor("cuda", index)) for index in range(3)] == [
         *(True, False, True)
     ]
     assert Devices.of(None) is None
@@ -137,9 +138,38 @@ def test_support_device_has_no_effect_on_the_cpu(
     assert len(dump.files() if saved_data == "tensor" else dump.table()) == 3
 
 
+ROWS = Want.INPUT_STATS | Want.OUTPUT_STATS
+VALUES = Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen", "expected"),
+    [
+        (0, [0, 1, 2, 3, 4, 5, 6, 7], ROWS),
+        (0, [7], ROWS),
+        (8, [0, 1, 2, 3, 4, 5, 6, 7], ROWS),
+        (1, [0], ROWS),
+        (2, [0], ROWS | VALUES),
+        (1, [1], ROWS | VALUES),
+        (None, [0], ROWS | VALUES),
+    ],
+)
+def test_values_are_looked_at_for_their_device_only_if_one_is_left_out(
+    new_dump: NewDump,
+    monkeypatch: pytest.MonkeyPatch,
+    there: int | None,
+    chosen: list[int],
+    expected: Want,
+) -> None:
+    monkeypatch.setattr(devices, "_count_devices", lambda: there)
+    with new_dump(support_device=chosen, saved_data="statistic") as dump:
+        assert dump.sink.wants(make_node()) == expected
+
+
 def test_rows_of_other_devices_are_left_out(
     new_dump: NewDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(devices, "_count_devices", lambda: 2)
     monkeypatch.setattr(Devices, "select", lambda self, tensor: bool(tensor[0] < 2))
     with new_dump(support_device=[0], saved_data="statistic") as dump:
         for number in range(4):

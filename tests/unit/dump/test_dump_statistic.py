@@ -203,10 +203,6 @@ def test_a_table_per_iteration_and_graph(new_dump: NewDump, enable: bool) -> Non
             Want.OUTPUT_STATS | Want.OUTSIDE_STATS,
         ),
         (
-            {"saved_data": "statistic", "input_output": 2, "support_device": [0]},
-            Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
-        ),
-        (
             {"saved_data": "full", "input_output": 2},
             Want.INPUT_VALUES | Want.OUTPUT_STATS | Want.OUTPUT_VALUES | Want.PARAMETERS,
         ),

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from opscope.rundir.jsonlines import JsonLines, dumps, read_lines, read_object
+from opscope.rundir.jsonlines import JsonLines, dumps, encode, encode_plain, read_lines, read_object
 from opscope.rundir.whole import write_first, write_whole
 
 
@@ -17,6 +17,11 @@ def test_numbers_that_json_lacks_are_strings() -> None:
         "a": ["NaN", "Infinity", "-Infinity", 1.5],
         "b": ["9007199254740993", "-1152921504606846976", 2**53],
     }
+
+
+def test_plain_values_read_the_same_either_way() -> None:
+    value = {"id": 7, "name": "é\udc80\n", "forward": None, "nested": [{"a": ("x", 1, True)}, []]}
+    assert encode_plain(value) == encode(value)
 
 
 def test_an_unfinished_last_line_is_left_out(tmp_path: Path, capsys: Any) -> None:

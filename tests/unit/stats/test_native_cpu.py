@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from opscope.native import build
 from opscope.stats import native_cpu
 from opscope.stats.record import DTYPES, ROW_BYTES, ROW_DTYPE, row_from, write_numbers
 from opscope.stats.row import Row
+from opscope.stats.texts import Texts
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not NATIVE, reason="no native library here")
@@ -218,18 +219,33 @@ rows = st.builds(
 )
 
 
+def table_of(texts: Sequence[str]) -> Texts:
+    table = Texts()
+    for number, text in enumerate(texts):
+        table.add(number, text)
+    return table
+
+
+KINDS = table_of(["4,float32,[1]"])
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     lines=st.lists(st.tuples(rows, st.text(max_size=8)), max_size=4),
     columns=st.lists(st.sampled_from(Row._fields), max_size=13),
 )
 def test_csv_lines_are_those_of_python(lines: list[tuple[Row, str]], columns: list[str]) -> None:
-    wanted = "".join(
-        ",".join((prefix, *(repr(getattr(row, column)) for column in columns))) + "\r\n"
-        for row, prefix in lines
-    )
-    records, prefixes = records_of([row for row, _ in lines]), [prefix for _, prefix in lines]
-    found = native_cpu.render_lines(records, prefixes, columns)
+    wanted = ""
+    records = records_of([row for row, _ in lines])
+    for number, (row, label) in enumerate(lines):
+        records[number]["node"], records[number]["call"] = number, 7 * number
+        records[number]["io"], records[number]["slot"] = number % 2, 3
+        about = f"{label},{7 * number},{number},{-number},{('input', 'output')[number % 2]},3"
+        numbers = (repr(getattr(row, column)) for column in columns)
+        wanted += ",".join((about, "4,float32,[1]", *numbers)) + "\r\n"
+    moments = np.array([[number, -number] for number in range(len(lines))], np.int64)
+    labels = table_of([label for _, label in lines])
+    found = native_cpu.render_lines(records, moments.reshape(-1, 2), labels, KINDS, columns)
     assert found == wanted.encode("utf-8", "backslashreplace")
 
 
@@ -237,10 +253,25 @@ def test_csv_lines_are_those_of_python(lines: list[tuple[Row, str]], columns: li
 @given(value=floats)
 def test_floats_read_as_python_writes_them(value: float) -> None:
     record = records_of([Row(0, 0.0, 0.0, value, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)])
-    assert native_cpu.render_lines(record, ["x"], ["mean"]) == f"x,{value!r}\r\n".encode()
+    moments = np.zeros((1, 2), np.int64)
+    line = native_cpu.render_lines(record, moments, table_of(["x"]), KINDS, ["mean"])
+    assert line == f"x,0,0,0,input,0,4,float32,[1],{value!r}\r\n".encode()
 
 
 def test_csv_without_the_library(without_library: None) -> None:
     records = records_of([Row(2, 1, 2, 1.5, 1.5, 5**0.5, 0.5, 0, 0, 0, 0, 0, 2)])
-    line = native_cpu.render_lines(records, ["a,b"], ["max", "mean", "l2", "count"])
-    assert line == f"a,b,2,1.5,{5**0.5!r},2\r\n".encode()
+    records["io"], records["slot"], records["call"] = 1, 4, 9
+    columns = ["max", "mean", "l2", "count"]
+    moments = np.array([[5, 6]], np.int64)
+    line = native_cpu.render_lines(records, moments, table_of(["a,b"]), KINDS, columns)
+    assert line == f"a,b,9,5,6,output,4,4,float32,[1],2,1.5,{5**0.5!r},2\r\n".encode()
+
+
+def test_texts_are_found_by_number_and_grow() -> None:
+    texts = Texts()
+    assert texts.missing(np.array([5000, 2, 5000])) == [2, 5000]
+    texts.add(2, "two")
+    texts.add(5000, "é")
+    assert not texts.missing(np.array([2, 5000])) and texts.missing(np.array([2, 9999])) == [9999]
+    assert (texts[2], texts[5000]) == (b"two", "é".encode())
+    assert texts.length(np.array([2, 2, 5000])) == 8
