@@ -5,6 +5,7 @@ directory; `environ`, variables to set; and `files`, the paths of standard input
 The answer is a line with the exit code.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -48,6 +49,8 @@ def exit_code(child: int) -> int:
 
 
 torch.set_num_threads(1)
+gc.collect()
+gc.freeze()  # or every child would look through all of torch, once at its end for certain
 while line := sys.stdin.readline():
     child = os.fork()
     if not child:

@@ -19,6 +19,7 @@ from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import load_run_settings
+from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
     ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
@@ -69,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     except BaseException as error:
         if not session.stopped_by_hit and not _stopped_a_child(session, error):
             raise
-        if not isinstance(error, SystemExit):  # what the script made of being ended
+        if not isinstance(
+            error, (SystemExit, TrainingStopped)
+        ):  # what the script made of being ended
             _show(error)
         return _ended_by_hit()
     return _ended_by_hit() if session.stopped_by_hit else 0
