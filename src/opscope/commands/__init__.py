@@ -15,7 +15,7 @@ from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import OpscopeError
 from opscope.messages import say
 
-VERBS = ("run", "runs", "hits", "show", "check", "query", "convert")
+VERBS = ("run", "runs", "hits", "show", "check", "query", "convert", "doctor")
 
 
 def build_parser(verb: str = "") -> argparse.ArgumentParser:

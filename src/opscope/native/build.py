@@ -181,7 +181,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
 
 
 def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
-    directory = _cache_directory()
+    directory = cache_directory()
     target, failed = directory / name, directory / f"{name}.failed"
     if target.exists():
         return Built(target)
@@ -205,7 +205,8 @@ def _make_or_note(plan: _Plan, target: Path, failed: Path) -> Built:
         raise
 
 
-def _cache_directory() -> Path:
+def cache_directory() -> Path:
+    """Where libraries lie that were not built with the package."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
 
