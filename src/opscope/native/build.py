@@ -147,15 +147,16 @@ class _Plan(NamedTuple):
     own_runtime: bool
 
     def key(self) -> str:
-        """Changes when anything does that the library is made of."""
+        """Changes when anything does that the library is made of, wherever its sources are."""
         sources = {unit.source for unit in self.units}
         headers = {header for source in sources for header in source.parent.glob("*.h")}
+        units = [(unit.source.name, unit.variant, unit.flags) for unit in self.units]
         digest = hashlib.sha256(
-            repr((self.units, self.options, self.libraries, platform.machine())).encode()
+            repr((units, self.options, self.libraries, platform.machine())).encode()
         )
         digest.update(_run([*self.compiler, "--version"]).stdout)
         for path in sorted(sources | headers):
-            digest.update(path.read_bytes())
+            digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
 
