@@ -7,7 +7,12 @@ READY := $(VENV)/.ready
 # What is run once more without native code: capture itself, not the files or the hook.
 WITHOUT_NATIVE := not dump and not fidelity and not native_hook and not statistics_on and not compile and not faults and not healthy and not check and not watch_program
 
-.PHONY: setup demo test test-long lint bench clean
+# The newest torch, for `make test-newest`: in an environment of its own, of 5.4 GB with its CUDA
+# packages. Run it before a release, and when torch has one; it is no part of `make test`.
+NEWEST_TORCH := 2.15.0
+NEWEST := .venv-newest
+
+.PHONY: setup demo test test-long test-newest lint bench clean
 
 setup: $(READY)
 
@@ -32,6 +37,15 @@ test: lint
 test-long: $(READY)
 	$(BIN)/pytest -m long
 
+test-newest: $(NEWEST)/.ready
+	$(NEWEST)/bin/pytest -n 2 -m "not long"
+
+$(NEWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/pip install --quiet --disable-pip-version-check "torch==$(NEWEST_TORCH)" -e ".[dev]"
+	$(NEWEST)/bin/python -m opscope.native || true  # without a compiler all works, only slower
+	touch $(NEWEST)/.ready
+
 bench: $(READY)
 	$(BIN)/python benchmarks/what_users_run.py
 	$(BIN)/python benchmarks/scaling.py
@@ -39,4 +53,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dump_files.py
 
 clean:
-	rm -rf $(VENV) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,12 +1,16 @@
 """Builds the statistics library into the package where there is a compiler.
 
 Everything else is in pyproject.toml. Without a compiler the package is complete as well: opscope
-tries again at first use, and works with NumPy where that fails.
+tries again at first use, and works with NumPy where that fails. The native hook is for one torch:
+if that can be imported here, as with `pip install --no-build-isolation`, it is built ahead too,
+into the user's cache; otherwise the first run does so, or `opscope doctor --build`.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +18,13 @@ from types import ModuleType
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
-SOURCE = Path(__file__).parent / "src" / "opscope" / "native" / "build.py"
+PACKAGES = Path(__file__).parent / "src"
+SOURCE = PACKAGES / "opscope" / "native" / "build.py"
+BUILD_HOOK = """
+import torch
+from opscope.native.hook_library import build_hook
+print("opscope: built", build_hook(torch).path or "no hook")
+"""
 
 
 def builder() -> ModuleType:
@@ -27,6 +37,15 @@ def builder() -> ModuleType:
     return module
 
 
+def build_hook() -> None:
+    """Build the hook if torch is there; silent if it is not, or if the hook cannot be built."""
+    path = os.pathsep.join(filter(None, (str(PACKAGES), os.environ.get("PYTHONPATH"))))
+    ours = ("OPSCOPE_", "MINDSPORE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    words = [sys.executable, "-c", BUILD_HOOK]
+    subprocess.run(words, env=kept | {"PYTHONPATH": path}, stderr=subprocess.DEVNULL, check=False)
+
+
 class BuildWithLibrary(build_py):
     """Copies the package, and compiles; an editable install builds at first use instead."""
 
@@ -37,6 +56,8 @@ class BuildWithLibrary(build_py):
         target = Path(self.build_lib) / "opscope" / "native"
         path, reason = builder().build_stats(target)
         print(f"opscope: built {path}" if path else f"opscope: no native code ({reason})")
+        if path and not builder().switched_off():
+            build_hook()
 
 
 class WithLibrary(Distribution):

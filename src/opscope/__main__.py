@@ -5,4 +5,6 @@ import sys
 from opscope.commands import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if not sys.flags.inspect:  # `python -i` would show a traceback of ours before its prompt
+        sys.exit(code)

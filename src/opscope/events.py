@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opscope.stats.row import Row
 
 
-class Phase(str, enum.Enum):
+class Phase(enum.StrEnum):
     """The part of a training program an operator ran in."""
 
     SETUP = "setup"
@@ -25,22 +25,16 @@ class Phase(str, enum.Enum):
     OPTIMIZER = "optimizer"
     EVAL = "eval"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 TRAINING_GRAPH, EVAL_GRAPH, SETUP_GRAPH = 0, 1, 2
 """Graph ids: one graph per kind of step."""
 
 
-class IO(str, enum.Enum):
+class IO(enum.StrEnum):
     """Which side of an operator a value is on."""
 
     INPUT = "input"
     OUTPUT = "output"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Frame(NamedTuple):

@@ -12,21 +12,12 @@ _lock = threading.Lock()
 
 def say(text: str) -> None:
     """Print a line for the person; stdout belongs to the script."""
-    try:
-        sys.stderr.write(f"opscope: {text}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        # stderr is closed: nobody is listening, and training goes on.
-        return
+    _write(f"opscope: {text}\n")
 
 
 def say_lines(lines: Sequence[str]) -> None:
     """Print lines as they are, in one piece even if other processes print too."""
-    try:
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
+    _write("".join(f"{line}\n" for line in lines))
 
 
 def say_once(text: str, key: str = "") -> None:
@@ -42,3 +33,37 @@ def forget_said() -> None:
     """Start a new conversation, as a new session in the same process does."""
     with _lock:
         _said.clear()
+
+
+def mend_streams() -> None:
+    """Replace a stdout or stderr that cannot be flushed, or Python ends with exit code 120."""
+    for name in ("stdout", "stderr"):
+        if not _can_end(getattr(sys, name, None)):
+            first = getattr(sys, f"__{name}__")
+            setattr(sys, name, first if _can_end(first) else None)
+
+
+def _can_end(stream: object) -> bool:
+    """Whether Python can do without a stream, or flush it, when it ends."""
+    return stream is None or bool(getattr(stream, "closed", False)) or _flush(stream)
+
+
+def _write(text: str) -> None:
+    """Write to what the script has made of stderr; if nobody can listen, training goes on."""
+    stream = sys.stderr
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+    except Exception:  # noqa: BLE001 - it may be any object, and raise anything
+        return
+    _flush(stream)
+
+
+def _flush(stream: object) -> bool:
+    """Flush a stream, and say whether that worked."""
+    try:
+        stream.flush()  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001
+        return False
+    return True

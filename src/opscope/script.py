@@ -69,7 +69,7 @@ def _fresh_main() -> types.ModuleType:
 
 def _set_first_path(directory: str) -> None:
     """Python puts the script's directory first; ours is there in its place."""
-    if not getattr(sys.flags, "safe_path", False):
+    if not sys.flags.safe_path:
         sys.path[0] = directory
 
 

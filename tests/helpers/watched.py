@@ -16,8 +16,8 @@ import opscope
 from opscope.messages import forget_said
 from opscope.session import Session
 from opscope.watch import callbacks
+from opscope.watch.ending import is_ending
 from opscope.watch.hits import Hit
-from opscope.watch.reaction import TrainingStopped
 from opscope.watch.sink import WatchSink
 
 gc.collect()
@@ -74,7 +74,9 @@ def watched(folder: Path, **options: Any) -> Iterator[Watched]:
     try:
         with session:
             yield found
-    except TrainingStopped:
+    except SystemExit as error:
+        if not is_ending(error):
+            raise
         found.stopped = True
     finally:
         callbacks.remove(found.hits.append)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.program import clean_environment, python
+from helpers.forked import forked_opscope
+from helpers.program import python
 
 FAULTS = Path(__file__).parents[1] / "faults"
 NONFINITE = sorted((FAULTS / "nonfinite").glob("*.py"))
@@ -48,45 +47,12 @@ def expected_of(script: Path) -> Expected:
     return Expected(words[1], lines[0] if lines else None, "init_process_group" in text)
 
 
-class Program:
-    """Runs `opscope run script.py` in processes forked from one that has imported torch before.
-
-    That takes a third of the time. Distributed scripts are started by torchrun.
-    """
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, FAULTS / "server.py"],
-            env=clean_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-        words = ["run", "--no-page", "--run-dir", str(folder / "run"), str(script), *arguments]
-        if expected_of(script).distributed:
-            return python(*LAUNCHER, "-m", "opscope", *words, cwd=folder)
-        assert self._server.stdin and self._server.stdout
-        print(json.dumps({"words": words, "folder": str(folder)}), file=self._server.stdin)
-        self._server.stdin.flush()
-        code = int(self._server.stdout.readline())
-        out, err = ((folder / name).read_text() for name in ("stdout", "stderr"))
-        return subprocess.CompletedProcess(words, code, out, err)
-
-    def close(self) -> None:
-        assert self._server.stdin and self._server.stdout
-        self._server.stdin.close()
-        self._server.wait(60)
-        self._server.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Program]:
-    """`program.run(script, folder)` runs a script under opscope."""
-    program = Program()
-    yield program
-    program.close()
+def run(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A script under opscope; distributed ones are started by torchrun."""
+    words = ("run", "--no-page", "--run-dir", folder / "run", script, *arguments)
+    if expected_of(script).distributed:
+        return python(*LAUNCHER, "-m", "opscope", *words, cwd=folder)
+    return forked_opscope(*words, cwd=folder)
 
 
 def hits_of(folder: Path, ranks: str = "rank_*") -> list[dict[str, Any]]:
@@ -100,11 +66,9 @@ def by_name(script: Path) -> str:
 
 
 @pytest.mark.parametrize("script", NONFINITE, ids=by_name)
-def test_the_origin_is_the_right_operator_and_line(
-    script: Path, tmp_path: Path, program: Program
-) -> None:
+def test_the_origin_is_the_right_operator_and_line(script: Path, tmp_path: Path) -> None:
     expected = expected_of(script)
-    done = program.run(script, tmp_path)
+    done = run(script, tmp_path)
     # torchrun has an exit code of its own and tells ours in its report.
     stopped = int(expected.facts.get("exit", 1 if expected.distributed else STOPPED))
     assert done.returncode == stopped, done.stderr
@@ -127,8 +91,8 @@ def check_verdict(script: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SILENT, ids=by_name)
-def test_a_silent_error_is_named(script: Path, tmp_path: Path, program: Program) -> None:
-    done = program.run(script, tmp_path)
+def test_a_silent_error_is_named(script: Path, tmp_path: Path) -> None:
+    done = run(script, tmp_path)
     assert done.returncode == 0, done.stderr
     found = {hit["condition"] for hit in hits_of(tmp_path)}
     assert found & set(expected_of(script).words.split("|")), (found, done.stderr)
@@ -136,8 +100,8 @@ def test_a_silent_error_is_named(script: Path, tmp_path: Path, program: Program)
 
 
 @pytest.mark.parametrize("script", SILENT, ids=by_name)
-def test_without_the_error_there_is_no_hit(script: Path, tmp_path: Path, program: Program) -> None:
-    done = program.run(script, tmp_path, "--fixed")
+def test_without_the_error_there_is_no_hit(script: Path, tmp_path: Path) -> None:
+    done = run(script, tmp_path, "--fixed")
     assert done.returncode == 0, done.stderr
     assert hits_of(tmp_path) == []
     assert not re.search(r"\bhits?\b", done.stderr), done.stderr

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import OpscopeError
+from opscope.messages import say
 
-VERBS = ("run", "runs", "hits", "show", "check", "query", "convert")
+VERBS = ("run", "runs", "hits", "show", "check", "query", "convert", "doctor")
 
 
 def build_parser(verb: str = "") -> argparse.ArgumentParser:
@@ -55,13 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.command(args)
     except OpscopeError as error:
         for line in str(error).splitlines():
-            print(f"opscope: {line}", file=sys.stderr)
+            say(line)
         return error.exit_code
     except BrokenPipeError:
         if args.verb == "run":
             raise
         # `opscope query … | head`: the reader has left, which is fine.
-        sys.stderr.close()
+        if sys.stderr is not None:
+            sys.stderr.close()
         return 0
     return code
 

@@ -9,7 +9,6 @@ The exit code is 0 if nothing was hit, 3 if something was, 2 for a mistake in th
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from opscope.commands.output import (
@@ -87,8 +86,7 @@ def _phases(text: str | None) -> list[str]:
 def _print(checked: Checked, first: int) -> None:
     if checked.hits:
         print_hits([hit_row(hit.to_json()) for hit in checked.hits], first)
-    print(_summary(checked))
-    sys.stdout.flush()
+    print(_summary(checked), flush=True)
     if checked.unchecked:
         print("\nnot checked:")
     for each in checked.unchecked:

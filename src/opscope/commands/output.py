@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from opscope.rundir.jsonlines import dumps
 
@@ -31,12 +31,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table: with rich on a terminal that has it, else as aligned text."""
     texts = [[cell(value) for value in row] for row in rows]
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
-    if not (sys.stdout.isatty() and _print_rich(columns, texts, right)):
+    if not (_is_terminal(sys.stdout) and _print_rich(columns, texts, right)):
         _print_plain(columns, texts, right)
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print comma-separated values with full precision."""
+    if sys.stdout is None:
+        return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
@@ -112,7 +114,7 @@ class Bar:
 
     def __init__(self, what: str, after: float = 0.5) -> None:
         self._what = what
-        self._is_on = sys.stderr.isatty()
+        self._is_on = _is_terminal(sys.stderr)
         self._next = time.monotonic() + after
         self._is_shown = False
 
@@ -139,6 +141,11 @@ class Bar:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks; Python has no stream at all where a descriptor was closed."""
+    return stream is not None and stream.isatty()
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:

@@ -15,9 +15,11 @@ import sys
 from pathlib import Path
 
 from opscope.errors import HIT, OpscopeError
+from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import load_run_settings
+from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
     ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
@@ -68,10 +70,26 @@ def run(args: argparse.Namespace) -> int:
     except BaseException as error:
         if not session.stopped_by_hit and not _stopped_a_child(session, error):
             raise
-        if not isinstance(error, SystemExit):  # what the script made of being ended
-            sys.excepthook(type(error), error, error.__traceback__)
-        return HIT
-    return HIT if session.stopped_by_hit else 0
+        if not isinstance(
+            error, (SystemExit, TrainingStopped)
+        ):  # what the script made of being ended
+            _show(error)
+        return _ended_by_hit()
+    return _ended_by_hit() if session.stopped_by_hit else 0
+
+
+def _show(error: BaseException) -> None:
+    """Print an exception as Python would, in the script's own way if it has one."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception:  # noqa: BLE001 - the script's own way failed
+        sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _ended_by_hit() -> int:
+    """The exit code, which a broken stdout or stderr of the script must not replace."""
+    mend_streams()
+    return HIT
 
 
 def _stopped_a_child(session: Session, error: BaseException) -> bool:

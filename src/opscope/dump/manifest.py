@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from opscope.dump.subject import CONSTANTS
@@ -180,4 +180,4 @@ def _count(number: int, word: str) -> str:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat()
+    return datetime.now(UTC).isoformat()

@@ -147,15 +147,16 @@ class _Plan(NamedTuple):
     own_runtime: bool
 
     def key(self) -> str:
-        """Changes when anything does that the library is made of."""
+        """Changes when anything does that the library is made of, wherever its sources are."""
         sources = {unit.source for unit in self.units}
         headers = {header for source in sources for header in source.parent.glob("*.h")}
+        units = [(unit.source.name, unit.variant, unit.flags) for unit in self.units]
         digest = hashlib.sha256(
-            repr((self.units, self.options, self.libraries, platform.machine())).encode()
+            repr((units, self.options, self.libraries, platform.machine())).encode()
         )
         digest.update(_run([*self.compiler, "--version"]).stdout)
         for path in sorted(sources | headers):
-            digest.update(path.read_bytes())
+            digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 
 
@@ -181,7 +182,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
 
 
 def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
-    directory = _cache_directory()
+    directory = cache_directory()
     target, failed = directory / name, directory / f"{name}.failed"
     if target.exists():
         return Built(target)
@@ -205,7 +206,8 @@ def _make_or_note(plan: _Plan, target: Path, failed: Path) -> Built:
         raise
 
 
-def _cache_directory() -> Path:
+def cache_directory() -> Path:
+    """Where libraries lie that were not built with the package."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
@@ -63,7 +63,7 @@ def torch_version() -> str | None:
 
 def now() -> str:
     """This moment, in UTC, as text that sorts."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _ends(node: Node, sources: Sequence[Source]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,10 +68,9 @@ def _own_table(file: Path, data: Mapping[str, Any]) -> ProjectFile | None:
 
 
 def _parse(content: bytes) -> dict[str, Any]:
-    # tomli is the same parser for Python 3.10.
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    data: dict[str, Any] = toml.loads(content.decode("utf-8"))
-    return data
+    import tomllib  # where there is no such file it is not needed
+
+    return tomllib.loads(content.decode("utf-8"))
 
 
 def _failed(file: Path, error: OSError | ValueError) -> ProjectFile:

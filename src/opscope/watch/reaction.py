@@ -1,20 +1,12 @@
-"""What to do about hits: stop or go on, for which kinds; and how training is ended."""
+"""What to do about hits: stop or go on, and for which kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opscope.errors import HIT
 from opscope.watch.catalogue import CONDITIONS, NONFINITE
 
 STOP = "stop"
-
-
-class TrainingStopped(SystemExit):
-    """Raised in the training script where a hit ends it."""
-
-    def __init__(self) -> None:
-        super().__init__(HIT)
 
 
 @dataclass(frozen=True)

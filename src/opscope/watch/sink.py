@@ -28,11 +28,12 @@ from opscope.rows import Rows
 from opscope.stats.record import ROW_DTYPE
 from opscope.watch.catalogue import TRAINING
 from opscope.watch.compared import Compared
+from opscope.watch.ending import end_training
 from opscope.watch.evaluate import birth_hit
 from opscope.watch.hit_log import HitLog
 from opscope.watch.hits import Hit
 from opscope.watch.ranks import Digests, Ranks
-from opscope.watch.reaction import STOP, Reaction, TrainingStopped
+from opscope.watch.reaction import STOP, Reaction
 from opscope.watch.saving import HitState
 from opscope.watch.table import Table, is_ignored
 from opscope.watch.telling import Teller
@@ -281,7 +282,7 @@ class WatchSink(BaseSink):
             self._agree()
         if self.stopping is not None:
             self.ended = True
-            raise TrainingStopped
+            end_training()
 
     def _must_agree(self) -> bool:
         compares = any(w.condition.abbr == "RD" for w in self.watch.enabled)
@@ -295,7 +296,7 @@ class WatchSink(BaseSink):
             first = decision.stopping
             say(f"rank {first} has a hit and ends training: rank {self.rank} ends as well")
             self.ended = True
-            raise TrainingStopped
+            end_training()
 
     def _tell_difference(self, step: int, parameters: Sequence[Digests]) -> None:
         for watchpoint in self.watch.enabled:

@@ -155,6 +155,33 @@ def test_mistakes(here: Path, capsys: Any, words: list[str], expected: str) -> N
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("missing", [("stdout",), ("stderr",), ("stdout", "stderr")])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["runs"], 0),
+        (["hits", "last"], 0),
+        (["check", "last", "--watch", "TL max_gt=-9"], 3),
+        (["query", "last", "select * from steps", "--csv"], 0),
+        (["hits", "nosuch"], 2),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_streams_that_were_closed_before_python_started(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    missing: tuple[str, ...],
+    words: list[str],
+    code: int,
+) -> None:
+    for name in missing:
+        monkeypatch.setattr(sys, name, None)
+    assert main(words) == code
+    if code == 2:
+        assert capsys.readouterr().out == "", "what is said does not go to stdout instead"
+
+
 def test_the_bar_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     with Bar("checking", after=0) as bar:
         bar.show(1, 2)

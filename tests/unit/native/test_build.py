@@ -81,6 +81,15 @@ def test_another_one_is_made_when_something_changed(
     assert made(source).path != change(source).path
 
 
+def test_a_copy_of_the_sources_makes_the_same_one(source: Path, tmp_path: Path) -> None:
+    """What is built where the package comes from is found where it was installed."""
+    (tmp_path / "installed").mkdir()
+    source.with_name("some.h").write_text("// here and there\n")
+    for file in (source, source.with_name("some.h")):
+        (tmp_path / "installed" / file.name).write_bytes(file.read_bytes())
+    assert made(source).path == made(tmp_path / "installed" / source.name).path
+
+
 def test_a_source_is_compiled_once_per_variant(source: Path) -> None:
     path, reason = made(source, variants={"answer.cpp": {"one": (), "two": ("-O1",)}})
     assert path is not None, reason

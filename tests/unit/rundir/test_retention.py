@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from made_run import MadeRun, write_run
@@ -78,7 +78,7 @@ def test_a_killed_run_is_not_alive(tmp_path: Path) -> None:
 
 
 def test_names_of_runs() -> None:
-    when = datetime(2025, 3, 4, 5, 6, 7, tzinfo=timezone.utc)
+    when = datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC)
     assert run_name("dir/train.py", when, "job/1") == "train-20250304-050607-job_1"
     assert run_name("pkg.main", when, "x") == "pkg.main-20250304-050607-x"
     assert run_name("train.py", when) != run_name("train.py", when)

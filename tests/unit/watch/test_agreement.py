@@ -15,7 +15,7 @@ from opscope.messages import forget_said
 from opscope.watch import agreement
 from opscope.watch.agreement import Agreement
 from opscope.watch.hit_log import HitLog
-from opscope.watch.reaction import Reaction, TrainingStopped
+from opscope.watch.reaction import Reaction
 from opscope.watch.sink import WatchSink
 from opscope.watch.watch_set import load
 
@@ -138,7 +138,7 @@ def outcomes(size: int, prepare: Callable[[WatchSink], None], kinds: str = "OO")
         try:
             for step in range(4):
                 made.safe_point(step, before_update=False)
-        except TrainingStopped:
+        except SystemExit:
             return step, made.ended
         finally:
             made.close()

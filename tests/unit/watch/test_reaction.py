@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opscope.watch.catalogue import CONDITIONS, NONFINITE
-from opscope.watch.reaction import Reaction, TrainingStopped, kinds_of
+from opscope.watch.reaction import Reaction, kinds_of
 
 
 def test_kinds() -> None:
@@ -28,8 +28,3 @@ def test_what_stops() -> None:
     assert Reaction().stops_at("OO") and not Reaction().stops_at("TL")
     assert not Reaction("log").stops_at("OO")
     assert Reaction("stop", frozenset({"TL"})).stops_at("TL")
-
-
-def test_training_ends_like_a_program_that_exits() -> None:
-    assert issubclass(TrainingStopped, SystemExit), "`except Exception` lets it through"
-    assert TrainingStopped().code == 3

@@ -1,0 +1,43 @@
+"""Say what works here: versions, native parts, optional packages, and what is missing.
+
+A training of one step is watched for it. The exit code is 0 if that works and 1 if it does not;
+what is only slower, or needed by some verbs alone, is no error.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from opscope.commands.output import add_json_flag, print_json
+from opscope.doctor import OK, Finding, examine, works
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope doctor`."""
+    parser.add_argument(
+        "--build", action="store_true", help="build native parts now, not at the first run"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was found; 1 if nothing can be watched."""
+    from opscope import __version__
+
+    findings = examine(args.build)
+    can_watch = works(findings)
+    if args.json:
+        listed = [asdict(finding) for finding in findings]
+        print_json({"opscope": __version__, "works": can_watch, "findings": listed})
+    else:
+        print(f"opscope {__version__}")
+        for finding in findings:
+            _print(finding)
+    return 0 if can_watch else 1
+
+
+def _print(finding: Finding) -> None:
+    print(f"  {finding.name:<12} {finding.state:<8} {finding.detail}".rstrip())
+    if finding.cost and finding.state != OK:
+        print(f"  {'':<12} {'':<8} → {finding.cost}")

@@ -1,0 +1,83 @@
+"""How a hit ends training: as `sys.exit(3)` does, or at a prompt what was typed there and no more.
+
+Wherever it surfaces the person has read the verdict, and needs no traceback of ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from types import TracebackType
+from typing import NoReturn
+
+from opscope.errors import HIT
+from opscope.messages import say, say_once
+
+_WHY = "a hit has ended training; the verdict is above"
+
+
+class TrainingStopped(BaseException):
+    """Raised at a prompt and in notebooks, which SystemExit would end or confuse."""
+
+    def __init__(self) -> None:
+        super().__init__(f"{_WHY} (opscope.stop() ends watching)")
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints in place of a traceback."""
+        return [f"opscope: {self}"]
+
+
+def end_training() -> NoReturn:
+    """Raise what ends the script, or this thread of it."""
+    if threading.current_thread() is not threading.main_thread():
+        name = threading.current_thread().name
+        say_once(f"the hit ends training in thread {name}, by SystemExit", f"ends:{name}")
+    elif _at_prompt():
+        _show_one_line()
+        raise TrainingStopped
+    # Exactly SystemExit: threads and debuggers are silent about that, not about subclasses.
+    error = SystemExit(HIT)
+    error.add_note(f"opscope: {_WHY}")
+    _quiet_asyncio()
+    raise error
+
+
+def is_ending(error: BaseException | None) -> bool:
+    """Whether an exception is one that `end_training` has raised."""
+    if isinstance(error, TrainingStopped):
+        return True
+    return isinstance(error, SystemExit) and any(_WHY in n for n in getattr(error, "__notes__", ()))
+
+
+def _at_prompt() -> bool:
+    """Whether a person types, or will do so after the script (`python -i`)."""
+    return hasattr(sys, "ps1") or bool(sys.flags.inspect)
+
+
+def _show_one_line() -> None:
+    """Have Python print a line for TrainingStopped; IPython does so by itself."""
+    hook = sys.excepthook
+    if getattr(hook, "of_opscope", False):
+        return
+
+    def show(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, TrainingStopped):
+            say(str(error))
+        else:
+            hook(kind, error, traceback)
+
+    show.of_opscope = True  # type: ignore[attr-defined]
+    sys.excepthook = show
+
+
+def _quiet_asyncio() -> None:
+    """Keep asyncio from logging a traceback of ours if nobody awaits the task that ends."""
+    if "asyncio" in sys.modules:
+        logging.getLogger("asyncio").addFilter(_is_no_ending)
+
+
+def _is_no_ending(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and is_ending(record.exc_info[1]))
