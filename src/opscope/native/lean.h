@@ -1,0 +1,508 @@
+// The lean loops: what is wanted of a block of finite numbers, from the elements as they are stored.
+//
+// Each `Lean<Type>` takes the elements of a block in as many pieces as they lie in, a step of vectors
+// at a time, and says what it found. Where there is none for a dtype, or no vector instructions, the
+// elements are copied as float32 or float64 and a plain loop reads the copy.
+#pragma once
+
+#include "dtypes.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define OPSCOPE_LANES
+#include "lanes.h"
+#endif
+
+namespace opscope {
+namespace {
+
+inline double multiply_add(double a, double b, double c) {
+#ifdef __FMA__
+  return __builtin_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// Right if all elements are finite; otherwise `squares` is not.
+template <class F>
+struct Block {
+  double sum, abs, squares;
+  F low, high;
+  int64_t zero, negative;
+};
+
+// Of integers of up to 16 bits, where everything is exact.
+struct ExactBlock {
+  int64_t sum, abs, squares;
+  int64_t low, high;
+  int64_t zero, negative;
+};
+
+// A counter as wide as the elements vectorises best.
+template <class F>
+using Tally = std::conditional_t<sizeof(F) == 4, int32_t, int64_t>;
+
+template <class F>
+Block<F> lean(const F* x, int64_t count) {
+  F low = kInf, high = -kInf;
+  double sum = 0, abs = 0, squares = 0;
+  Tally<F> zero = 0, negative = 0;
+#pragma omp simd reduction(+ : sum, abs, squares, zero, negative) reduction(min : low) \
+    reduction(max : high)
+  for (int64_t i = 0; i < count; ++i) {
+    const F v = x[i];
+    const double d = v;
+    sum += d;
+    abs += __builtin_fabs(d);
+    squares = multiply_add(d, d, squares);
+    zero += v == 0;
+    negative += v < 0;
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+  }
+  return {sum, abs, squares, low, high, zero, negative};
+}
+
+// Up to here the sum of a block of 64-bit integers is exact in float64 as well.
+constexpr int64_t kSmall = int64_t{1} << 42;
+
+template <class Type>
+struct Lean {
+  static constexpr bool kExists = false;
+};
+
+#ifdef OPSCOPE_LANES
+
+// A block has at most this many bytes, and a lane of float64 sees at most so many additions.
+constexpr int kLeanBytes = 16384, kMostAdditions = 512;
+
+template <class T>
+T sum_of_lanes(Lanes::Ints v) {
+  T lanes[Lanes::kBytes / sizeof(T)];
+  std::memcpy(lanes, &v, sizeof v);
+  T sum = 0;
+  for (const T lane : lanes) sum += lane;
+  return sum;
+}
+
+template <class T>
+T least_lane(Lanes::Ints v) {
+  T lanes[Lanes::kBytes / sizeof(T)];
+  std::memcpy(lanes, &v, sizeof v);
+  T least = lanes[0];
+  for (const T lane : lanes) least = lane < least ? lane : least;
+  return least;
+}
+
+template <class T>
+T greatest_lane(Lanes::Ints v) {
+  T lanes[Lanes::kBytes / sizeof(T)];
+  std::memcpy(lanes, &v, sizeof v);
+  T greatest = lanes[0];
+  for (const T lane : lanes) greatest = lane > greatest ? lane : greatest;
+  return greatest;
+}
+
+// The three sums, in twice as many float64 lanes as a vector has. The sum of |x| is that of x less
+// twice that of the negative x.
+struct Sums {
+  Lanes::Doubles sum[2], negatives[2], squares[2];
+
+  Sums() {
+    const Lanes::Doubles zero = Lanes::all(0.0);
+    sum[0] = sum[1] = negatives[0] = negatives[1] = squares[0] = squares[1] = zero;
+  }
+
+  // PART: which lanes of the mask say what is negative.
+  template <int WHICH, int PART>
+  void take(Lanes::Doubles v, Lanes::Mask negative) {
+    sum[WHICH] = Lanes::multiply_add(v, Lanes::all(1.0), sum[WHICH]);
+    negatives[WHICH] = Lanes::add_negative<PART>(negatives[WHICH], v, negative);
+    squares[WHICH] = Lanes::multiply_add(v, v, squares[WHICH]);
+  }
+
+  static double total(const Lanes::Doubles* parts) {
+    return Lanes::total(Lanes::add(parts[0], parts[1]));
+  }
+
+  template <class F>
+  Block<F> block(F low, F high, int64_t zero, int64_t negative) const {
+    const double all = total(sum);
+    return {all, all - 2 * total(negatives), total(squares), low, high, zero, negative};
+  }
+};
+
+// `step(sums, order)` reads kStep elements twice: what is summed and counted, and what is compared
+// for min and max. They differ in the last step only, which is filled up with zeros that count
+// nowhere but among the zeros, and with an element that is compared twice.
+template <class Steps>
+class InSteps {
+ public:
+  using Stored = typename Steps::Stored;
+  static constexpr bool kExists = true;
+  static constexpr int64_t kBlock = Steps::kBlock;
+
+  void take(const Stored* x, int64_t count) {
+    Steps steps = steps_;  // in registers
+    int64_t i = 0;
+    for (; i + Steps::kStep <= count; i += Steps::kStep) steps.step(x + i, x + i);
+    if (i < count) {
+      alignas(Lanes::kBytes) Stored sums[Steps::kStep] = {};
+      alignas(Lanes::kBytes) Stored order[Steps::kStep];
+      for (Stored& one : order) one = x[i];
+      std::memcpy(sums, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
+      std::memcpy(order, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
+      steps.step(sums, order);
+      padding_ += Steps::kStep - (count - i);
+    }
+    steps_ = steps;
+  }
+
+  auto finish() const { return steps_.finish(padding_); }
+  const Steps& steps() const { return steps_; }
+
+ private:
+  Steps steps_;
+  int64_t padding_ = 0;
+};
+
+struct Float32Steps {
+  using Stored = float;
+  static constexpr int kStep = 2 * Lanes::kDoubles;
+  static constexpr int64_t kBlock = kLeanBytes / sizeof(float);
+
+  Sums sums;
+  Lanes::Floats low = Lanes::all(__builtin_inff()), high = Lanes::all(-__builtin_inff());
+  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+
+  void step(const float* x, const float* order) {
+    const Lanes::Floats v = Lanes::load(x), compared = Lanes::load(order);
+    const Lanes::Mask below = Lanes::negatives(v);
+    sums.take<0, 0>(Lanes::widen(Lanes::load_half(x)), below);
+    sums.take<1, 1>(Lanes::widen(Lanes::load_half(x + Lanes::kDoubles)), below);
+    low = Lanes::min(compared, low);
+    high = Lanes::max(compared, high);
+    zero = Lanes::count32(zero, Lanes::zeros(v));
+    negative = Lanes::count32(negative, below);
+  }
+
+  Block<float> finish(int64_t padding) const {
+    float lows[kStep], highs[kStep], least = __builtin_inff(), most = -__builtin_inff();
+    std::memcpy(lows, &low, sizeof low);
+    std::memcpy(highs, &high, sizeof high);
+    for (const float one : lows) least = one < least ? one : least;
+    for (const float one : highs) most = one > most ? one : most;
+    return sums.block(least, most, sum_of_lanes<int32_t>(zero) - padding,
+                      sum_of_lanes<int32_t>(negative));
+  }
+};
+
+// How the sums of 16-bit floats are taken: the order of the additions may be any.
+struct WidenBfloat16 {
+  static constexpr int kQuarter = Lanes::kDoubles;
+  static void take(const uint16_t* x, Lanes::Ints v, Sums& sums) {
+    const Lanes::Mask odd = Lanes::negative32(v), even = Lanes::with_bits32(v, Lanes::all32(0x8000));
+    const Lanes::Half first = Lanes::load_half(x), second = Lanes::load_half(x + 2 * kQuarter);
+    sums.take<0, 0>(Lanes::widen(Lanes::even_words(first)), even);
+    sums.take<1, 0>(Lanes::widen(Lanes::odd_words(first)), odd);
+    sums.take<0, 1>(Lanes::widen(Lanes::even_words(second)), even);
+    sums.take<1, 1>(Lanes::widen(Lanes::odd_words(second)), odd);
+  }
+};
+
+struct WidenFloat16 {
+  static constexpr int kQuarter = Lanes::kDoubles;
+  static void take(const uint16_t* x, Lanes::Ints v, Sums& sums) {
+    const Lanes::Mask below = Lanes::negative16(v);
+    sums.take<0, 0>(Lanes::widen_halves(Lanes::load_quarter(x)), below);
+    sums.take<1, 1>(Lanes::widen_halves(Lanes::load_quarter(x + kQuarter)), below);
+    sums.take<0, 2>(Lanes::widen_halves(Lanes::load_quarter(x + 2 * kQuarter)), below);
+    sums.take<1, 3>(Lanes::widen_halves(Lanes::load_quarter(x + 3 * kQuarter)), below);
+  }
+};
+
+// 16-bit floats: order and counts come from their bits, which for positive numbers are in the order
+// of the numbers, and for negative ones in the reverse order and above them.
+template <class Type, class Widen>
+struct HalfSteps {
+  using Stored = uint16_t;
+  static constexpr int kStep = 4 * Lanes::kDoubles;
+  static constexpr int64_t kBlock = kMostAdditions * 2 * Lanes::kDoubles;
+
+  Sums sums;
+  Lanes::Ints largest = Lanes::all16(INT16_MIN), above = Lanes::none();
+  Lanes::Ints smallest = Lanes::all16(-1);
+  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+
+  void step(const uint16_t* x, const uint16_t* order) {
+    const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
+    Widen::take(x, v, sums);
+    zero = Lanes::count16(zero, Lanes::zero_halves(v));
+    negative = Lanes::count16(negative, Lanes::negative_halves(v));
+    largest = Lanes::max_s16(compared, largest);
+    above = Lanes::max_u16(compared, above);
+    smallest = Lanes::min_u16(compared, smallest);
+  }
+
+  Block<float> finish(int64_t padding) const {
+    const auto top = static_cast<uint16_t>(greatest_lane<int16_t>(largest));
+    const auto most_negative = greatest_lane<uint16_t>(above);
+    const auto least = least_lane<uint16_t>(smallest);
+    const bool any_positive = top < 0x8000, any_negative = most_negative >= 0x8000;
+    return sums.block(Type::get(any_negative ? most_negative : least),
+                      Type::get(any_positive ? top : least), sum_of_lanes<uint16_t>(zero) - padding,
+                      sum_of_lanes<uint16_t>(negative));
+  }
+};
+
+// What becomes float64 at once.
+template <class Read>
+struct DoubleSteps {
+  using Stored = typename Read::Stored;
+  static constexpr int kStep = 2 * Lanes::kDoubles;
+  static constexpr int64_t kBlock = kLeanBytes / sizeof(double);
+
+  Read read;
+  Sums sums;
+  Lanes::Doubles low = Lanes::all(kInf), high = Lanes::all(-kInf);
+  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+
+  void step(const Stored* x, const Stored* order) {
+    half_step<0>(x, order);
+    half_step<1>(x + Lanes::kDoubles, order + Lanes::kDoubles);
+  }
+
+  template <int WHICH>
+  void half_step(const Stored* x, const Stored* order) {
+    const Lanes::Doubles v = read(x), compared = x == order ? v : read(order);
+    const Lanes::Mask below = Lanes::negatives(v);
+    sums.take<WHICH, 0>(v, below);
+    low = Lanes::min(compared, low);
+    high = Lanes::max(compared, high);
+    zero = Lanes::count64(zero, Lanes::zeros(v));
+    negative = Lanes::count64(negative, below);
+  }
+
+  Block<double> finish(int64_t padding) const {
+    return sums.block(Lanes::lowest(low), Lanes::highest(high),
+                      sum_of_lanes<int64_t>(zero) - padding, sum_of_lanes<int64_t>(negative));
+  }
+};
+
+struct ReadFloat64 {
+  using Stored = double;
+  Lanes::Doubles operator()(const double* x) { return Lanes::load(x); }
+};
+
+struct ReadComplex64 {
+  using Stored = Parts<float>;
+  Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(&x->real); }
+};
+
+// Adding to the bits of 1.5 · 2^52 converts small integers without an instruction for it. `seen`
+// tells whether they were: x + 2^42 as unsigned is below 2^43.
+template <class T>
+struct ReadSmall {
+  using Stored = T;
+  Lanes::Ints seen = Lanes::none();
+  Lanes::Doubles operator()(const T* x) {
+    const Lanes::Ints v = Lanes::load_ints(x);
+    seen = Lanes::bor(seen, Lanes::add64(v, Lanes::all64(std::is_signed_v<T> ? kSmall : 0)));
+    const Lanes::Ints bits = Lanes::add64(v, Lanes::all64(0x4338000000000000));
+    return Lanes::subtract(Lanes::as_doubles(bits), Lanes::all(0x1.8p52));
+  }
+  bool all_small() const {
+    return greatest_lane<uint64_t>(seen) < static_cast<uint64_t>(kSmall) * 2;
+  }
+};
+
+template <class T>
+struct Int32Steps {
+  using Stored = T;
+  static constexpr bool kSigned = std::is_signed_v<T>;
+  static constexpr int kStep = 2 * Lanes::kDoubles;
+  static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
+
+  Sums sums;
+  // Unsigned numbers are compared with their highest bit turned over.
+  Lanes::Ints low = Lanes::all32(INT32_MAX), high = Lanes::all32(INT32_MIN);
+  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+
+  void step(const T* x, const T* order) {
+    const Lanes::Ints v = Lanes::load_ints(x), compared = ordered(Lanes::load_ints(order));
+    const Lanes::Mask below = kSigned ? Lanes::negative32(v) : Lanes::Mask{};
+    sums.take<0, 0>(widen(Lanes::load_half(x)), below);
+    sums.take<1, 1>(widen(Lanes::load_half(x + Lanes::kDoubles)), below);
+    low = Lanes::min_s32(compared, low);
+    high = Lanes::max_s32(compared, high);
+    zero = Lanes::count32(zero, Lanes::zero32(v));
+    if (kSigned) negative = Lanes::count32(negative, below);
+  }
+
+  static Lanes::Doubles widen(Lanes::Half v) {
+    return kSigned ? Lanes::widen_signed(v) : Lanes::widen_unsigned(v);
+  }
+  static Lanes::Ints ordered(Lanes::Ints v) {
+    return kSigned ? v : Lanes::bxor(v, Lanes::all32(INT32_MIN));
+  }
+
+  Block<double> finish(int64_t padding) const {
+    const int64_t shift = kSigned ? 0 : -static_cast<int64_t>(INT32_MIN);
+    return sums.block(static_cast<double>(least_lane<int32_t>(low) + shift),
+                      static_cast<double>(greatest_lane<int32_t>(high) + shift),
+                      sum_of_lanes<int32_t>(zero) - padding, sum_of_lanes<int32_t>(negative));
+  }
+};
+
+// Unsigned numbers are read as x - 2^15, and what is found is set right in the end.
+template <class T>
+struct Int16Steps {
+  using Stored = T;
+  static constexpr bool kSigned = std::is_signed_v<T>;
+  static constexpr int kStep = Lanes::kBytes / 2;
+  static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
+
+  Lanes::Ints sum = Lanes::none(), negatives = Lanes::none();
+  Lanes::Ints squares[2] = {Lanes::none(), Lanes::none()};
+  Lanes::Ints low = Lanes::all16(INT16_MAX), high = Lanes::all16(INT16_MIN);
+  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  int64_t steps = 0;
+
+  void step(const T* x, const T* order) {
+    const Lanes::Ints stored = Lanes::load_ints(x), v = ordered(stored);
+    const Lanes::Ints compared = ordered(Lanes::load_ints(order));
+    sum = Lanes::add32(sum, Lanes::sums_of_products(v, Lanes::all16(1)));
+    if (kSigned) {
+      const Lanes::Ints below = Lanes::min_s16(v, Lanes::none());
+      negatives = Lanes::add32(negatives, Lanes::sums_of_products(below, Lanes::all16(1)));
+      negative = Lanes::count16(negative, Lanes::negative16(v));
+    }
+    const Lanes::Ints pairs = Lanes::sums_of_products(v, v);  // up to 2^31, unsigned
+    squares[0] = Lanes::add64(squares[0], Lanes::band(pairs, Lanes::all64(0xffffffff)));
+    squares[1] = Lanes::add64(squares[1], Lanes::upper32(pairs));
+    low = Lanes::min_s16(compared, low);
+    high = Lanes::max_s16(compared, high);
+    zero = Lanes::count16(zero, Lanes::zero16(stored));
+    ++steps;
+  }
+
+  static Lanes::Ints ordered(Lanes::Ints v) {
+    return kSigned ? v : Lanes::bxor(v, Lanes::all16(INT16_MIN));
+  }
+
+  ExactBlock finish(int64_t padding) const {
+    constexpr int64_t shift = kSigned ? 0 : 32768;
+    const int64_t read = steps * kStep;  // with the padding, whose zeros are 0 in the end
+    const int64_t found = sum_of_lanes<int32_t>(sum), all = found + shift * read;
+    const int64_t square = sum_of_lanes<int64_t>(Lanes::add64(squares[0], squares[1]));
+    return {all,
+            all - 2 * int64_t{sum_of_lanes<int32_t>(negatives)},
+            square + 2 * shift * found + shift * shift * read,
+            least_lane<int16_t>(low) + shift,
+            greatest_lane<int16_t>(high) + shift,
+            sum_of_lanes<uint16_t>(zero) - padding,
+            sum_of_lanes<uint16_t>(negative)};
+  }
+};
+
+template <class T>
+struct Int8Steps {
+  using Stored = T;
+  static constexpr bool kSigned = std::is_signed_v<T>;
+  static constexpr int kStep = Lanes::kBytes;
+  static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
+
+  Lanes::Ints sum = Lanes::none(), abs = Lanes::none(), squares = Lanes::none();
+  Lanes::Ints low = Lanes::all8(INT8_MAX), high = Lanes::all8(INT8_MIN);
+  int64_t zero = 0, negative = 0, steps = 0;
+
+  void step(const T* x, const T* order) {
+    const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
+    const Lanes::Ints turned = Lanes::bxor(compared, Lanes::all8(INT8_MIN));
+    const Lanes::Ints first = words(Lanes::load_half(x));
+    const Lanes::Ints second = words(Lanes::load_half(x + kStep / 2));
+    // Bytes are summed as unsigned ones: signed ones as x + 128.
+    if (kSigned) {
+      sum = Lanes::add64(sum, Lanes::sums_of_bytes(Lanes::bxor(v, Lanes::all8(INT8_MIN))));
+      abs = Lanes::add64(abs, Lanes::sums_of_bytes(Lanes::abs8(v)));
+      negative += Lanes::negative_bytes(v);
+    } else {
+      sum = Lanes::add64(sum, Lanes::sums_of_bytes(v));
+    }
+    squares = Lanes::add32(squares, Lanes::sums_of_products(first, first));
+    squares = Lanes::add32(squares, Lanes::sums_of_products(second, second));
+    low = Lanes::min_s8(kSigned ? compared : turned, low);
+    high = Lanes::max_s8(kSigned ? compared : turned, high);
+    zero += Lanes::zero_bytes(v);
+    ++steps;
+  }
+
+  static Lanes::Ints words(Lanes::Half v) {
+    return kSigned ? Lanes::signed_words(v) : Lanes::unsigned_words(v);
+  }
+
+  ExactBlock finish(int64_t padding) const {
+    const int64_t shift = kSigned ? 0 : 128;
+    const int64_t all = sum_of_lanes<int64_t>(sum) - (kSigned ? 128 * steps * kStep : 0);
+    return {all,
+            kSigned ? sum_of_lanes<int64_t>(abs) : all,
+            sum_of_lanes<int32_t>(squares),
+            least_lane<int8_t>(low) + shift,
+            greatest_lane<int8_t>(high) + shift,
+            zero - padding,
+            negative};
+  }
+};
+
+// Whatever is not 0 is 1.
+struct BoolSteps {
+  using Stored = uint8_t;
+  static constexpr int kStep = Lanes::kBytes;
+  static constexpr int64_t kBlock = kLeanBytes;
+
+  int64_t zero = 0, steps = 0;
+
+  void step(const uint8_t* x, const uint8_t*) {
+    zero += Lanes::zero_bytes(Lanes::load_ints(x));
+    ++steps;
+  }
+
+  ExactBlock finish(int64_t padding) const {
+    const int64_t ones = steps * kStep - zero, zeros = zero - padding;
+    return {ones, ones, ones, zeros ? 0 : 1, ones ? 1 : 0, zeros, 0};
+  }
+};
+
+template <>
+struct Lean<Float32> : InSteps<Float32Steps> {};
+template <>
+struct Lean<Float64> : InSteps<DoubleSteps<ReadFloat64>> {};
+template <>
+struct Lean<Bfloat16> : InSteps<HalfSteps<Bfloat16, WidenBfloat16>> {};
+template <>
+struct Lean<Float16> : InSteps<HalfSteps<Float16, WidenFloat16>> {};
+template <>
+struct Lean<Complex<Float32>> : InSteps<DoubleSteps<ReadComplex64>> {};
+template <class T>
+struct Lean<Same<T>> : InSteps<DoubleSteps<ReadSmall<T>>> {
+  bool all_small() const { return this->steps().read.all_small(); }
+};
+template <>
+struct Lean<Integer<int32_t>> : InSteps<Int32Steps<int32_t>> {};
+template <>
+struct Lean<Integer<uint32_t>> : InSteps<Int32Steps<uint32_t>> {};
+template <>
+struct Lean<Integer<int16_t>> : InSteps<Int16Steps<int16_t>> {};
+template <>
+struct Lean<Integer<uint16_t>> : InSteps<Int16Steps<uint16_t>> {};
+template <>
+struct Lean<Integer<int8_t>> : InSteps<Int8Steps<int8_t>> {};
+template <>
+struct Lean<Integer<uint8_t>> : InSteps<Int8Steps<uint8_t>> {};
+template <>
+struct Lean<Bool> : InSteps<BoolSteps> {};
+
+#endif
+
+}  // namespace
+}  // namespace opscope
