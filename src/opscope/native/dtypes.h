@@ -53,19 +53,29 @@ struct Bfloat16 {
   static Element get(Stored v) { return bit_cast<float>(static_cast<uint32_t>(v) << 16); }
 };
 
+constexpr float power_of_two(int exponent) {
+  float value = 1;
+  for (; exponent > 0; --exponent) value *= 2;
+  return value;
+}
+
 // A float8 with this many exponent and mantissa bits. FNUZ: no infinity, no -0, whose bits are the
 // only NaN, and a bias one higher; FN: no infinity, NaN is all ones.
 template <int EXPONENT, int MANTISSA, bool FNUZ, bool FN>
 struct Float8Table {
+  static constexpr int kMantissa = MANTISSA, kMagnitude = 0x7f;
+  static constexpr int kBias = (1 << (EXPONENT - 1)) - 1 + FNUZ;
+  static constexpr float kScale = power_of_two(127 - kBias);
+  // The first magnitude that is no number, and the byte beyond the magnitudes that is none; -1: no such.
+  static constexpr int kFirstSpecial = FNUZ ? 0x80 : FN ? 0x7f : 0x7c, kNothing = FNUZ ? 0x80 : -1;
   float values[256];
   constexpr Float8Table() : values() {
-    const int bias = (1 << (EXPONENT - 1)) - 1 + FNUZ;
     for (int bits = 0; bits < 256; ++bits) {
       const int exponent = (bits & 0x7f) >> MANTISSA;
       const int mantissa = bits & ((1 << MANTISSA) - 1);
       const bool ones = exponent == (1 << EXPONENT) - 1;
       float value = static_cast<float>(mantissa);
-      int power = 1 - bias - MANTISSA;
+      int power = 1 - kBias - MANTISSA;
       if (exponent > 0) {
         value += static_cast<float>(1 << MANTISSA);
         power += exponent - 1;
@@ -81,6 +91,8 @@ struct Float8Table {
 };
 
 struct Float8E8m0Table {  // 2^(bits - 127); 255 is NaN
+  static constexpr int kMantissa = 0, kMagnitude = 0xff, kFirstSpecial = 0xff, kNothing = 0;
+  static constexpr float kScale = 1;
   float values[256];
   constexpr Float8E8m0Table() : values() {
     float value = 0x1p-127f;

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace opscope {
 namespace {
@@ -64,8 +65,8 @@ struct Lanes {
   // `sum` and the negative ones of v, which lanes PART · kDoubles … of the mask say.
   template <int PART>
   static Doubles add_negative(Doubles sum, Doubles v, Mask negative) {
-    const auto part = static_cast<__mmask8>(_kshiftri_mask32(negative, PART * kDoubles));
-    return _mm512_mask_add_pd(sum, part, sum, v);
+    const auto part = PART ? _kshiftri_mask32(negative, PART * kDoubles) : negative;
+    return _mm512_mask_add_pd(sum, static_cast<__mmask8>(part), sum, v);
   }
   static double total(Doubles v) { return _mm512_reduce_add_pd(v); }
   static double lowest(Doubles v) { return _mm512_reduce_min_pd(v); }
@@ -78,6 +79,12 @@ struct Lanes {
     const Doubles imaginary = widen(_mm512_cvtepi64_epi32(_mm512_srli_epi64(v, 32)));
     return root(multiply_add(real, real, _mm512_mul_pd(imaginary, imaginary)));
   }
+  // Two vectors of numbers and of others between them, each on its own; the order may be any.
+  static Doubles firsts(Doubles a, Doubles b) { return _mm512_unpacklo_pd(a, b); }
+  static Doubles seconds(Doubles a, Doubles b) { return _mm512_unpackhi_pd(a, b); }
+  static Doubles multiply(Doubles a, Doubles b) { return _mm512_mul_pd(a, b); }
+  static Doubles bor(Doubles a, Doubles b) { return _mm512_or_pd(a, b); }
+  static Mask below(Doubles v, Doubles bound) { return _mm512_cmp_pd_mask(v, bound, _CMP_LT_OQ); }
 
   // ---- float32
   static Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
@@ -91,9 +98,14 @@ struct Lanes {
   static Ints band(Ints a, Ints b) { return _mm512_and_si512(a, b); }
   static Ints bor(Ints a, Ints b) { return _mm512_or_si512(a, b); }
   static Ints bxor(Ints a, Ints b) { return _mm512_xor_si512(a, b); }
+  static void store_ints(void* to, Ints v) { _mm512_storeu_si512(to, v); }
   static Ints add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
   static Ints add64(Ints a, Ints b) { return _mm512_add_epi64(a, b); }
   static Ints upper32(Ints v) { return _mm512_srli_epi64(v, 32); }
+  template <int BITS>
+  static Ints up16(Ints v) {
+    return _mm512_slli_epi16(v, BITS);
+  }
   static Ints min_s8(Ints a, Ints b) { return _mm512_min_epi8(a, b); }
   static Ints max_s8(Ints a, Ints b) { return _mm512_max_epi8(a, b); }
   static Ints min_s16(Ints a, Ints b) { return _mm512_min_epi16(a, b); }
@@ -111,24 +123,24 @@ struct Lanes {
   static int64_t zero_bytes(Ints v) { return _mm_popcnt_u64(_mm512_testn_epi8_mask(v, v)); }
   static int64_t negative_bytes(Ints v) { return _mm_popcnt_u64(_mm512_movepi8_mask(v)); }
 
+  static Mask equal16(Ints a, Ints b) { return _mm512_cmpeq_epi16_mask(a, b); }
   static Mask zero16(Ints v) { return _mm512_testn_epi16_mask(v, v); }
   static Mask negative16(Ints v) { return _mm512_movepi16_mask(v); }
   static Mask zero32(Ints v) { return _mm512_testn_epi32_mask(v, v); }
   static Mask negative32(Ints v) { return _mm512_movepi32_mask(v); }
   static Mask with_bits32(Ints v, Ints bits) { return _mm512_test_epi32_mask(v, bits); }
   static Mask zero_halves(Ints v) { return _mm512_testn_epi16_mask(v, all16(0x7fff)); }
-  static Mask negative_halves(Ints v) { return _mm512_cmpgt_epu16_mask(v, all16(0x8000)); }
+  static Mask but(Mask mask, Mask without) { return mask & ~without; }
 
-  // Lanes that count how often their bit of the mask was set.
-  static Ints count16(Ints sum, Mask mask) {
-    return _mm512_mask_sub_epi16(sum, mask, sum, all16(-1));
-  }
-  static Ints count32(Ints sum, Mask mask) {
-    return _mm512_mask_sub_epi32(sum, static_cast<__mmask16>(mask), sum, all32(-1));
-  }
-  static Ints count64(Ints sum, Mask mask) {
-    return _mm512_mask_sub_epi64(sum, static_cast<__mmask8>(mask), sum, all64(-1));
-  }
+  // How many lanes the masks had: in the integer units, which have nothing else to do.
+  struct Count {
+    int64_t lanes = 0;
+    void take(Mask mask) { lanes += _mm_popcnt_u32(mask); }
+    int64_t total() const { return lanes; }
+  };
+  using Count16 = Count;
+  using Count32 = Count;
+  using Count64 = Count;
 };
 
 #else
@@ -203,10 +215,18 @@ struct Lanes {
   }
 
   static Doubles moduli(const float* x) {
-    const Ints apart = _mm256_permutevar8x32_epi32(load_ints(x), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    const Ints order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    const Ints apart = _mm256_permutevar8x32_epi32(load_ints(x), order);
     const Doubles real = widen(_mm256_castsi256_si128(apart));
     const Doubles imaginary = widen(_mm256_extracti128_si256(apart, 1));
     return root(multiply_add(real, real, _mm256_mul_pd(imaginary, imaginary)));
+  }
+  static Doubles firsts(Doubles a, Doubles b) { return _mm256_unpacklo_pd(a, b); }
+  static Doubles seconds(Doubles a, Doubles b) { return _mm256_unpackhi_pd(a, b); }
+  static Doubles multiply(Doubles a, Doubles b) { return _mm256_mul_pd(a, b); }
+  static Doubles bor(Doubles a, Doubles b) { return _mm256_or_pd(a, b); }
+  static Mask below(Doubles v, Doubles bound) {
+    return _mm256_castpd_si256(_mm256_cmp_pd(v, bound, _CMP_LT_OQ));
   }
 
   static Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
@@ -221,9 +241,16 @@ struct Lanes {
   static Ints band(Ints a, Ints b) { return _mm256_and_si256(a, b); }
   static Ints bor(Ints a, Ints b) { return _mm256_or_si256(a, b); }
   static Ints bxor(Ints a, Ints b) { return _mm256_xor_si256(a, b); }
+  static void store_ints(void* to, Ints v) {
+    _mm256_storeu_si256(static_cast<__m256i*>(to), v);
+  }
   static Ints add32(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
   static Ints add64(Ints a, Ints b) { return _mm256_add_epi64(a, b); }
   static Ints upper32(Ints v) { return _mm256_srli_epi64(v, 32); }
+  template <int BITS>
+  static Ints up16(Ints v) {
+    return _mm256_slli_epi16(v, BITS);
+  }
   static Ints min_s8(Ints a, Ints b) { return _mm256_min_epi8(a, b); }
   static Ints max_s8(Ints a, Ints b) { return _mm256_max_epi8(a, b); }
   static Ints min_s16(Ints a, Ints b) { return _mm256_min_epi16(a, b); }
@@ -244,19 +271,35 @@ struct Lanes {
     return _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(v)));
   }
 
+  static Mask equal16(Ints a, Ints b) { return _mm256_cmpeq_epi16(a, b); }
   static Mask zero16(Ints v) { return _mm256_cmpeq_epi16(v, none()); }
   static Mask negative16(Ints v) { return _mm256_srai_epi16(v, 15); }
   static Mask zero32(Ints v) { return _mm256_cmpeq_epi32(v, none()); }
   static Mask negative32(Ints v) { return _mm256_srai_epi32(v, 31); }
   static Mask with_bits32(Ints, Ints) { return none(); }  // add_negative looks for itself
   static Mask zero_halves(Ints v) { return zero16(_mm256_add_epi16(v, v)); }
-  static Mask negative_halves(Ints v) {
-    return _mm256_cmpgt_epi16(all16(0), _mm256_andnot_si256(zero_halves(v), v));
-  }
+  static Mask but(Mask mask, Mask without) { return _mm256_andnot_si256(without, mask); }
 
-  static Ints count16(Ints sum, Mask mask) { return _mm256_sub_epi16(sum, mask); }
-  static Ints count32(Ints sum, Mask mask) { return _mm256_sub_epi32(sum, mask); }
-  static Ints count64(Ints sum, Mask mask) { return _mm256_sub_epi64(sum, mask); }
+  // Each lane counts for itself; a mask is -1 there.
+  template <class T>
+  struct Count {
+    Ints lanes = none();
+    void take(Mask mask) {
+      lanes = sizeof(T) == 2   ? _mm256_sub_epi16(lanes, mask)
+              : sizeof(T) == 4 ? _mm256_sub_epi32(lanes, mask)
+                               : _mm256_sub_epi64(lanes, mask);
+    }
+    int64_t total() const {
+      T each[kBytes / sizeof(T)];
+      std::memcpy(each, &lanes, sizeof lanes);
+      int64_t sum = 0;
+      for (const T one : each) sum += static_cast<int64_t>(one);
+      return sum;
+    }
+  };
+  using Count16 = Count<uint16_t>;
+  using Count32 = Count<uint32_t>;
+  using Count64 = Count<uint64_t>;
 };
 
 #endif

@@ -142,8 +142,9 @@ class InSteps {
   static constexpr bool kExists = true;
   static constexpr int64_t kBlock = Steps::kBlock;
 
-  void take(const Stored* x, int64_t count) {
-    Steps steps = steps_;  // in registers
+  // Not inlined: on its own it has registers for everything.
+  __attribute__((noinline)) void take(const Stored* x, int64_t count) {
+    Steps steps = steps_;
     int64_t i = 0;
     for (; i + Steps::kStep <= count; i += Steps::kStep) steps.step(x + i, x + i);
     if (i < count) {
@@ -173,7 +174,7 @@ struct Float32Steps {
 
   Sums sums;
   Lanes::Floats low = Lanes::all(__builtin_inff()), high = Lanes::all(-__builtin_inff());
-  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  Lanes::Count32 zero, negative;
 
   void step(const float* x, const float* order) {
     const Lanes::Floats v = Lanes::load(x), compared = Lanes::load(order);
@@ -182,8 +183,8 @@ struct Float32Steps {
     sums.take<1, 1>(Lanes::widen(Lanes::load_half(x + Lanes::kDoubles)), below);
     low = Lanes::min(compared, low);
     high = Lanes::max(compared, high);
-    zero = Lanes::count32(zero, Lanes::zeros(v));
-    negative = Lanes::count32(negative, below);
+    zero.take(Lanes::zeros(v));
+    negative.take(below);
   }
 
   Block<float> finish(int64_t padding) const {
@@ -192,8 +193,7 @@ struct Float32Steps {
     std::memcpy(highs, &high, sizeof high);
     for (const float one : lows) least = one < least ? one : least;
     for (const float one : highs) most = one > most ? one : most;
-    return sums.block(least, most, sum_of_lanes<int32_t>(zero) - padding,
-                      sum_of_lanes<int32_t>(negative));
+    return sums.block(least, most, zero.total() - padding, negative.total());
   }
 };
 
@@ -232,13 +232,14 @@ struct HalfSteps {
   Sums sums;
   Lanes::Ints largest = Lanes::all16(INT16_MIN), above = Lanes::none();
   Lanes::Ints smallest = Lanes::all16(-1);
-  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  Lanes::Count16 zero, negative;
 
   void step(const uint16_t* x, const uint16_t* order) {
     const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
     Widen::take(x, v, sums);
-    zero = Lanes::count16(zero, Lanes::zero_halves(v));
-    negative = Lanes::count16(negative, Lanes::negative_halves(v));
+    const Lanes::Mask zeros = Lanes::zero_halves(v);
+    zero.take(zeros);
+    negative.take(Lanes::but(Lanes::negative16(v), zeros));
     largest = Lanes::max_s16(compared, largest);
     above = Lanes::max_u16(compared, above);
     smallest = Lanes::min_u16(compared, smallest);
@@ -250,8 +251,53 @@ struct HalfSteps {
     const auto least = least_lane<uint16_t>(smallest);
     const bool any_positive = top < 0x8000, any_negative = most_negative >= 0x8000;
     return sums.block(Type::get(any_negative ? most_negative : least),
-                      Type::get(any_positive ? top : least), sum_of_lanes<uint16_t>(zero) - padding,
-                      sum_of_lanes<uint16_t>(negative));
+                      Type::get(any_positive ? top : least), zero.total() - padding,
+                      negative.total());
+  }
+};
+
+// A float8 becomes the bfloat16 with the same bits of exponent and mantissa, which is smaller by
+// 2^(127 - bias), denormals included. Bits that mean something else there are looked for.
+template <class Table>
+struct Float8Steps {
+  using Stored = uint8_t;
+  using Half = HalfSteps<Bfloat16, WidenBfloat16>;
+  static constexpr int kStep = Half::kStep;
+  static constexpr int64_t kBlock = Half::kBlock;
+
+  Half half;
+  Lanes::Ints magnitudes = Lanes::none();
+  Lanes::Count16 nothing;  // -0, which some have as NaN, or 0, which is no zero in others
+
+  void step(const uint8_t* x, const uint8_t* order) {
+    alignas(Lanes::kBytes) uint16_t summed[kStep], compared[kStep];
+    const Lanes::Ints bytes = Lanes::unsigned_words(Lanes::load_half(x));
+    const Lanes::Ints other = Lanes::unsigned_words(Lanes::load_half(order));
+    Lanes::store_ints(summed, as_bfloat16(bytes));
+    Lanes::store_ints(compared, as_bfloat16(other));
+    if (Table::kNothing >= 0) nothing.take(Lanes::equal16(other, Lanes::all16(Table::kNothing)));
+    const Lanes::Ints magnitude = Lanes::band(bytes, Lanes::all16(Table::kMagnitude));
+    magnitudes = Lanes::max_s16(magnitude, magnitudes);
+    half.step(summed, compared);
+  }
+
+  static Lanes::Ints as_bfloat16(Lanes::Ints bytes) {
+    const Lanes::Ints magnitude = Lanes::band(bytes, Lanes::all16(Table::kMagnitude));
+    const Lanes::Ints bits = Lanes::up16<7 - Table::kMantissa>(magnitude);
+    if (Table::kMagnitude == 0xff) return bits;
+    return Lanes::bor(bits, Lanes::band(Lanes::up16<8>(bytes), Lanes::all16(0x8000)));
+  }
+
+  Block<float> finish(int64_t padding) const {
+    Block<float> block = half.finish(padding);
+    constexpr float scale = Table::kScale;
+    const bool special = greatest_lane<int16_t>(magnitudes) >= Table::kFirstSpecial;
+    block.sum *= scale;
+    block.abs *= scale;
+    block.squares = special || nothing.total() ? kInf : block.squares * scale * scale;
+    block.low *= scale;
+    block.high *= scale;
+    return block;
   }
 };
 
@@ -265,7 +311,7 @@ struct DoubleSteps {
   Read read;
   Sums sums;
   Lanes::Doubles low = Lanes::all(kInf), high = Lanes::all(-kInf);
-  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  Lanes::Count64 zero, negative;
 
   void step(const Stored* x, const Stored* order) {
     half_step<0>(x, order);
@@ -279,24 +325,46 @@ struct DoubleSteps {
     sums.take<WHICH, 0>(v, below);
     low = Lanes::min(compared, low);
     high = Lanes::max(compared, high);
-    zero = Lanes::count64(zero, Lanes::zeros(v));
-    negative = Lanes::count64(negative, below);
+    zero.take(Lanes::zeros(v));
+    negative.take(below);
   }
 
   Block<double> finish(int64_t padding) const {
-    return sums.block(Lanes::lowest(low), Lanes::highest(high),
-                      sum_of_lanes<int64_t>(zero) - padding, sum_of_lanes<int64_t>(negative));
+    Block<double> block = sums.block(Lanes::lowest(low), Lanes::highest(high),
+                                     zero.total() - padding, negative.total());
+    if (read.lost()) block.squares = kInf;
+    return block;
   }
 };
 
 struct ReadFloat64 {
   using Stored = double;
+  bool lost() const { return false; }
   Lanes::Doubles operator()(const double* x) { return Lanes::load(x); }
 };
 
+// Squares of float32 numbers neither overflow nor vanish in float64.
 struct ReadComplex64 {
   using Stored = Parts<float>;
+  bool lost() const { return false; }
   Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(&x->real); }
+};
+
+// The squares must not vanish, nor lose digits; if they overflow, the modulus shows it.
+struct ReadComplex128 {
+  using Stored = Parts<double>;
+  Lanes::Count64 tiny;
+  Lanes::Doubles operator()(const Stored* x) {
+    const double* parts = &x->real;
+    const Lanes::Doubles a = Lanes::load(parts), b = Lanes::load(parts + Lanes::kDoubles);
+    const Lanes::Doubles real = Lanes::firsts(a, b), imaginary = Lanes::seconds(a, b);
+    const Lanes::Doubles square = Lanes::multiply(imaginary, imaginary);
+    const Lanes::Doubles squares = Lanes::multiply_add(real, real, square);
+    const Lanes::Mask none = Lanes::zeros(Lanes::bor(real, imaginary));
+    tiny.take(Lanes::but(Lanes::below(squares, Lanes::all(1e-280)), none));
+    return Lanes::root(squares);
+  }
+  bool lost() const { return tiny.total() > 0; }
 };
 
 // Adding to the bits of 1.5 · 2^52 converts small integers without an instruction for it. `seen`
@@ -311,6 +379,7 @@ struct ReadSmall {
     const Lanes::Ints bits = Lanes::add64(v, Lanes::all64(0x4338000000000000));
     return Lanes::subtract(Lanes::as_doubles(bits), Lanes::all(0x1.8p52));
   }
+  bool lost() const { return false; }
   bool all_small() const {
     return greatest_lane<uint64_t>(seen) < static_cast<uint64_t>(kSmall) * 2;
   }
@@ -326,7 +395,7 @@ struct Int32Steps {
   Sums sums;
   // Unsigned numbers are compared with their highest bit turned over.
   Lanes::Ints low = Lanes::all32(INT32_MAX), high = Lanes::all32(INT32_MIN);
-  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  Lanes::Count32 zero, negative;
 
   void step(const T* x, const T* order) {
     const Lanes::Ints v = Lanes::load_ints(x), compared = ordered(Lanes::load_ints(order));
@@ -335,8 +404,8 @@ struct Int32Steps {
     sums.take<1, 1>(widen(Lanes::load_half(x + Lanes::kDoubles)), below);
     low = Lanes::min_s32(compared, low);
     high = Lanes::max_s32(compared, high);
-    zero = Lanes::count32(zero, Lanes::zero32(v));
-    if (kSigned) negative = Lanes::count32(negative, below);
+    zero.take(Lanes::zero32(v));
+    if (kSigned) negative.take(below);
   }
 
   static Lanes::Doubles widen(Lanes::Half v) {
@@ -350,7 +419,7 @@ struct Int32Steps {
     const int64_t shift = kSigned ? 0 : -static_cast<int64_t>(INT32_MIN);
     return sums.block(static_cast<double>(least_lane<int32_t>(low) + shift),
                       static_cast<double>(greatest_lane<int32_t>(high) + shift),
-                      sum_of_lanes<int32_t>(zero) - padding, sum_of_lanes<int32_t>(negative));
+                      zero.total() - padding, negative.total());
   }
 };
 
@@ -365,7 +434,7 @@ struct Int16Steps {
   Lanes::Ints sum = Lanes::none(), negatives = Lanes::none();
   Lanes::Ints squares[2] = {Lanes::none(), Lanes::none()};
   Lanes::Ints low = Lanes::all16(INT16_MAX), high = Lanes::all16(INT16_MIN);
-  Lanes::Ints zero = Lanes::none(), negative = Lanes::none();
+  Lanes::Count16 zero, negative;
   int64_t steps = 0;
 
   void step(const T* x, const T* order) {
@@ -375,14 +444,14 @@ struct Int16Steps {
     if (kSigned) {
       const Lanes::Ints below = Lanes::min_s16(v, Lanes::none());
       negatives = Lanes::add32(negatives, Lanes::sums_of_products(below, Lanes::all16(1)));
-      negative = Lanes::count16(negative, Lanes::negative16(v));
+      negative.take(Lanes::negative16(v));
     }
     const Lanes::Ints pairs = Lanes::sums_of_products(v, v);  // up to 2^31, unsigned
     squares[0] = Lanes::add64(squares[0], Lanes::band(pairs, Lanes::all64(0xffffffff)));
     squares[1] = Lanes::add64(squares[1], Lanes::upper32(pairs));
     low = Lanes::min_s16(compared, low);
     high = Lanes::max_s16(compared, high);
-    zero = Lanes::count16(zero, Lanes::zero16(stored));
+    zero.take(Lanes::zero16(stored));
     ++steps;
   }
 
@@ -400,8 +469,8 @@ struct Int16Steps {
             square + 2 * shift * found + shift * shift * read,
             least_lane<int16_t>(low) + shift,
             greatest_lane<int16_t>(high) + shift,
-            sum_of_lanes<uint16_t>(zero) - padding,
-            sum_of_lanes<uint16_t>(negative)};
+            zero.total() - padding,
+            negative.total()};
   }
 };
 
@@ -411,46 +480,54 @@ struct Int8Steps {
   static constexpr bool kSigned = std::is_signed_v<T>;
   static constexpr int kStep = Lanes::kBytes;
   static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
+  // Of signed numbers there is one more of each: the sum of |x|, and how many are negative. (What is
+  // not used would keep the compiler from having the rest in registers.)
+  static constexpr int kSums = kSigned ? 2 : 1;
 
-  Lanes::Ints sum = Lanes::none(), abs = Lanes::none(), squares = Lanes::none();
+  Lanes::Ints sums[kSums], squares = Lanes::none();
   Lanes::Ints low = Lanes::all8(INT8_MAX), high = Lanes::all8(INT8_MIN);
-  int64_t zero = 0, negative = 0, steps = 0;
+  int64_t counts[kSums] = {}, steps = 0;
+
+  Int8Steps() {
+    for (Lanes::Ints& sum : sums) sum = Lanes::none();
+  }
 
   void step(const T* x, const T* order) {
-    const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
-    const Lanes::Ints turned = Lanes::bxor(compared, Lanes::all8(INT8_MIN));
+    const Lanes::Ints v = Lanes::load_ints(x), compared = ordered(Lanes::load_ints(order));
     const Lanes::Ints first = words(Lanes::load_half(x));
     const Lanes::Ints second = words(Lanes::load_half(x + kStep / 2));
     // Bytes are summed as unsigned ones: signed ones as x + 128.
-    if (kSigned) {
-      sum = Lanes::add64(sum, Lanes::sums_of_bytes(Lanes::bxor(v, Lanes::all8(INT8_MIN))));
-      abs = Lanes::add64(abs, Lanes::sums_of_bytes(Lanes::abs8(v)));
-      negative += Lanes::negative_bytes(v);
-    } else {
-      sum = Lanes::add64(sum, Lanes::sums_of_bytes(v));
+    const Lanes::Ints summed = kSigned ? Lanes::bxor(v, Lanes::all8(INT8_MIN)) : v;
+    sums[0] = Lanes::add64(sums[0], Lanes::sums_of_bytes(summed));
+    counts[0] += Lanes::zero_bytes(v);
+    if constexpr (kSigned) {
+      sums[1] = Lanes::add64(sums[1], Lanes::sums_of_bytes(Lanes::abs8(v)));
+      counts[1] += Lanes::negative_bytes(v);
     }
     squares = Lanes::add32(squares, Lanes::sums_of_products(first, first));
     squares = Lanes::add32(squares, Lanes::sums_of_products(second, second));
-    low = Lanes::min_s8(kSigned ? compared : turned, low);
-    high = Lanes::max_s8(kSigned ? compared : turned, high);
-    zero += Lanes::zero_bytes(v);
+    low = Lanes::min_s8(compared, low);
+    high = Lanes::max_s8(compared, high);
     ++steps;
   }
 
   static Lanes::Ints words(Lanes::Half v) {
     return kSigned ? Lanes::signed_words(v) : Lanes::unsigned_words(v);
   }
+  static Lanes::Ints ordered(Lanes::Ints v) {
+    return kSigned ? v : Lanes::bxor(v, Lanes::all8(INT8_MIN));
+  }
 
   ExactBlock finish(int64_t padding) const {
     const int64_t shift = kSigned ? 0 : 128;
-    const int64_t all = sum_of_lanes<int64_t>(sum) - (kSigned ? 128 * steps * kStep : 0);
+    const int64_t all = sum_of_lanes<int64_t>(sums[0]) - (kSigned ? 128 * steps * kStep : 0);
     return {all,
-            kSigned ? sum_of_lanes<int64_t>(abs) : all,
+            kSigned ? sum_of_lanes<int64_t>(sums[kSums - 1]) : all,
             sum_of_lanes<int32_t>(squares),
             least_lane<int8_t>(low) + shift,
             greatest_lane<int8_t>(high) + shift,
-            zero - padding,
-            negative};
+            counts[0] - padding,
+            kSigned ? counts[kSums - 1] : 0};
   }
 };
 
@@ -483,6 +560,10 @@ template <>
 struct Lean<Float16> : InSteps<HalfSteps<Float16, WidenFloat16>> {};
 template <>
 struct Lean<Complex<Float32>> : InSteps<DoubleSteps<ReadComplex64>> {};
+template <>
+struct Lean<Complex<Float64>> : InSteps<DoubleSteps<ReadComplex128>> {};
+template <class Table>
+struct Lean<Float8<Table>> : InSteps<Float8Steps<Table>> {};
 template <class T>
 struct Lean<Same<T>> : InSteps<DoubleSteps<ReadSmall<T>>> {
   bool all_small() const { return this->steps().read.all_small(); }

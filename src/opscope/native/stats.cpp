@@ -266,7 +266,7 @@ void fold_block(const Block<F>& block, int64_t count, Elements elements, Partial
 }
 
 // Adds a block whose numbers are exact integers, and its spread with them.
-void fold_exact(const ExactBlock& block, int64_t count, Partial& into) {
+inline void fold_exact(const ExactBlock& block, int64_t count, Partial& into) {
   const int64_t center = block.sum / count, rest = block.sum - center * count;
   // The sum of squared distances from `center`, less what the mean is off from it.
   const int64_t around = block.squares - center * (2 * block.sum - center * count);
@@ -410,12 +410,16 @@ void fold_lean(const Lean<Type>& lean, const Piece<typename Type::Stored>& piece
   }
 }
 
-// Adds a piece without a lean loop of its own: a plain one reads a copy of the elements.
+// Adds a piece without a lean loop of its own: a plain one reads the elements, most of them copied.
 template <class Type>
-void fold_copied(const Piece<typename Type::Stored>& piece, double scale, Partial& into) {
+void fold_plain(const Piece<typename Type::Stored>& piece, double scale, Partial& into) {
   using Element = typename Type::Element;
-  alignas(64) Element elements[kBlockSize<Type>];
-  copy<Type>(piece, elements);
+  alignas(64) Element copied[kBlockSize<Type>];
+  const Element* elements = copied;
+  if constexpr (std::is_same_v<typename Type::Stored, Element>) {
+    if (scale == 1) elements = piece.data;
+  }
+  if (elements == copied) copy<Type>(piece, copied);
   if constexpr (Blocks<Type>::kLong) {
     if (!all_small(elements, piece.count)) return fold_large(elements, piece.count, into);
     alignas(64) double wide[kBlockSize<Type>];
@@ -424,13 +428,14 @@ void fold_copied(const Piece<typename Type::Stored>& piece, double scale, Partia
     fold_block<true>(lean(get, piece.count), piece.count, [&] { return get; }, into);
   } else {
     if (scale != 1) {
-      for (int64_t i = 0; i < piece.count; ++i) elements[i] *= static_cast<Element>(scale);
+      for (int64_t i = 0; i < piece.count; ++i) copied[i] *= static_cast<Element>(scale);
     }
-    const Element* get = elements;
-    fold_block<kIsInteger<Type>>(lean(get, piece.count), piece.count, [&] { return get; }, into);
+    const auto get = [&] { return elements; };
+    fold_block<kIsInteger<Type>>(lean(elements, piece.count), piece.count, get, into);
   }
 }
 
+// Adds elements that lie side by side.
 template <class Type>
 void fold_piece(const Piece<typename Type::Stored>& piece, double scale, Partial& into) {
   if constexpr (Lean<Type>::kExists) {
@@ -440,10 +445,9 @@ void fold_piece(const Piece<typename Type::Stored>& piece, double scale, Partial
       return fold_lean<Type>(lean, piece, into);
     }
   }
-  fold_copied<Type>(piece, scale, into);
+  fold_plain<Type>(piece, scale, into);
 }
 
-// Elements that lie side by side.
 template <class Type>
 void fold_flat(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
   const auto* data = static_cast<const typename Type::Stored*>(job.data);
