@@ -125,7 +125,8 @@ int64_t count_of(int ndim, const int64_t* sizes) {
   return count;
 }
 
-// Returns how often each element is repeated by dimensions that do not move.
+// Returns how often each element is repeated by dimensions that do not move. However many dimensions
+// there are, those larger than 1 are fewer than kMaxDims: their product is a 64-bit number.
 uint64_t row_layout(int ndim, const int64_t* sizes, const int64_t* strides, Layout& layout) {
   layout.count = count_of(ndim, sizes);
   if (layout.count == 0 || is_contiguous(ndim, sizes, strides)) {
@@ -344,7 +345,6 @@ void write(void* record, Kind kind, const Numbers& numbers) {
 
 int fill(const void* data, int dtype, int ndim, const int64_t* sizes, const int64_t* strides,
          int threads, const double* range, uint64_t* in_range, void* record) {
-  if (ndim > kMaxDims) return 1;
   const PlainArithmetic plain;
   Layout layout;
   const uint64_t repeat = row_layout(ndim, sizes, strides, layout);
@@ -448,7 +448,6 @@ int opscope_row_of_object(const OpscopePython* python, void* object, int threads
 int opscope_pair(const void* a, const void* b, int dtype, int ndim, const int64_t* sizes,
                  const int64_t* a_strides, const int64_t* b_strides, double rtol, double atol,
                  int equal_nan, int threads, double* out) {
-  if (ndim > kMaxDims) return 1;
   const PlainArithmetic plain;
   Layout layout;
   pair_layout(ndim, sizes, a_strides, b_strides, layout);

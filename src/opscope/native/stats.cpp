@@ -1,17 +1,17 @@
 // The statistics kernels. Compiled once per instruction set, with OPSCOPE_VARIANT naming it.
 //
-// Elements are taken in blocks that stay in the first-level cache. A lean loop handles a block of
-// finite numbers. One that holds NaN or Inf is done again carefully, and one whose numbers are close
-// together is read again for its spread. Blocks are added up without rounding errors (`Sum`).
+// Elements are taken in blocks that stay in the first-level cache. A lean loop (lean.h) handles a
+// block of finite numbers. One that holds NaN or Inf is done again carefully, and one whose numbers
+// are close together is read again for its spread. Blocks are added up without rounding errors
+// (`Sum`).
 #include "stats.h"
 
 #include <cmath>
 #include <cstring>
 #include <type_traits>
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-#define OPSCOPE_LANES
-#include "lanes.h"
-#endif
+
+#include "dtypes.h"
+#include "lean.h"
 
 #ifndef OPSCOPE_VARIANT
 #define OPSCOPE_VARIANT baseline
@@ -26,152 +26,14 @@ constexpr int kBlockBytes = 16384;
 #else
 constexpr int kBlockBytes = 8192;
 #endif
-constexpr double kInf = __builtin_inf();
+
+// Runs of elements that lie side by side are read in place if they have this many bytes.
+constexpr int64_t kLongRun = 256;
 
 // A block's spread is squares - sum²/n. It keeps its digits if it is at least this part of squares.
 constexpr double kEnoughSpread = 1.0 / 8;
 
 inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-inline double multiply_add(double a, double b, double c) {
-#ifdef __FMA__
-  return __builtin_fma(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-
-template <class To, class From>
-inline To bit_cast(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof to);
-  return to;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Dtypes: how one element becomes a float32 or float64 with the same value.
-
-inline float half_to_float(uint16_t bits) {
-  // The exponent moves by a multiplication, which is right for denormals too.
-  const uint32_t magnitude = bits & 0x7fff;
-  const float value = bit_cast<float>(magnitude << 13) * 0x1p112f;
-  const uint32_t special = magnitude >= 0x7c00 ? 0x7f800000u : 0u;
-  return bit_cast<float>(bit_cast<uint32_t>(value) | special | (bits & 0x8000u) << 16);
-}
-
-struct Float32 {
-  using Stored = float;
-  using Element = float;
-  static Element get(Stored v) { return v; }
-};
-
-struct Float64 {
-  using Stored = double;
-  using Element = double;
-  static Element get(Stored v) { return v; }
-};
-
-struct Float16 {
-  using Stored = uint16_t;
-  using Element = float;
-  static Element get(Stored v) { return half_to_float(v); }
-};
-
-struct Bfloat16 {
-  using Stored = uint16_t;
-  using Element = float;
-  static Element get(Stored v) { return bit_cast<float>(static_cast<uint32_t>(v) << 16); }
-};
-
-// A float8 with this many exponent and mantissa bits. FNUZ: no infinity, no -0, whose bits are the
-// only NaN, and a bias one higher; FN: no infinity, NaN is all ones.
-template <int EXPONENT, int MANTISSA, bool FNUZ, bool FN>
-struct Float8Table {
-  float values[256];
-  constexpr Float8Table() : values() {
-    const int bias = (1 << (EXPONENT - 1)) - 1 + FNUZ;
-    for (int bits = 0; bits < 256; ++bits) {
-      const int exponent = (bits & 0x7f) >> MANTISSA;
-      const int mantissa = bits & ((1 << MANTISSA) - 1);
-      const bool ones = exponent == (1 << EXPONENT) - 1;
-      float value = static_cast<float>(mantissa);
-      int power = 1 - bias - MANTISSA;
-      if (exponent > 0) {
-        value += static_cast<float>(1 << MANTISSA);
-        power += exponent - 1;
-      }
-      for (; power > 0; --power) value *= 2;
-      for (; power < 0; ++power) value /= 2;
-      if (!FNUZ && !FN && ones) value = mantissa ? __builtin_nanf("") : __builtin_inff();
-      if (FN && ones && mantissa == (1 << MANTISSA) - 1) value = __builtin_nanf("");
-      if (FNUZ && bits == 0x80) value = __builtin_nanf("");
-      values[bits] = bits & 0x80 ? -value : value;
-    }
-  }
-};
-
-struct Float8E8m0Table {  // 2^(bits - 127); 255 is NaN
-  float values[256];
-  constexpr Float8E8m0Table() : values() {
-    float value = 0x1p-127f;
-    for (int bits = 0; bits < 255; ++bits, value *= bits < 255 ? 2 : 1) values[bits] = value;
-    values[255] = __builtin_nanf("");
-  }
-};
-
-template <class Table>
-struct Float8 {
-  using Stored = uint8_t;
-  using Element = float;
-  static constexpr Table table{};
-  static Element get(Stored v) { return table.values[v]; }
-};
-
-using Float8E5m2 = Float8<Float8Table<5, 2, false, false>>;
-using Float8E4m3fn = Float8<Float8Table<4, 3, false, true>>;
-using Float8E5m2fnuz = Float8<Float8Table<5, 2, true, false>>;
-using Float8E4m3fnuz = Float8<Float8Table<4, 3, true, false>>;
-using Float8E8m0fnu = Float8<Float8E8m0Table>;
-
-// Integers of up to 16 bits are exact in float32, those of 32 bits in float64.
-template <class T>
-struct Integer {
-  using Stored = T;
-  using Element = std::conditional_t<(sizeof(T) < 4), float, double>;
-  static Element get(Stored v) { return static_cast<Element>(v); }
-};
-
-struct Bool {
-  using Stored = uint8_t;
-  using Element = float;
-  static Element get(Stored v) { return v != 0 ? 1.0f : 0.0f; }
-};
-
-template <class Part>
-struct Parts {
-  Part real, imaginary;
-};
-
-inline double modulus(double real, double imaginary) {
-  const double squares = real * real + imaginary * imaginary;
-  if (squares > 1e-280 && squares < 1e280) return __builtin_sqrt(squares);
-  return std::hypot(real, imaginary);  // also for Inf beside NaN, which is Inf
-}
-
-template <class Real>
-struct Complex {
-  using Stored = Parts<typename Real::Stored>;
-  using Element = double;
-  static Element get(Stored v) { return modulus(Real::get(v.real), Real::get(v.imaginary)); }
-};
-
-template <class T>
-constexpr bool kIsInteger = false;
-template <class T>
-constexpr bool kIsInteger<Integer<T>> = true;
-template <>
-constexpr bool kIsInteger<Bool> = true;
 
 // ---------------------------------------------------------------------------------------------
 // Layouts: the elements in the order of memory, a block at a time.
@@ -253,146 +115,23 @@ inline bool is_flat(const Layout& layout) {
   return layout.ndim == 1 && layout.strides[0][0] == 1;
 }
 
+// Elements of one block, where they are: side by side from `data` on, or else where `start` says.
+template <class Stored>
+struct Piece {
+  const Stored* data;
+  const Cursor* start;
+  int64_t count;
+};
+
+template <class Type>
+void copy(const Piece<typename Type::Stored>& piece, typename Type::Element* to) {
+  if (piece.start == nullptr) return convert<Type>(piece.data, 1, piece.count, to);
+  Cursor cursor = *piece.start;
+  gather<Type>(piece.data, cursor, piece.count, to);
+}
+
 // ---------------------------------------------------------------------------------------------
 // One block.
-
-template <class F>
-struct Block {
-  double sum, abs, squares;
-  F low, high;
-  int64_t zero, negative;
-};
-
-// A counter as wide as the elements vectorises best.
-template <class F>
-using Tally = std::conditional_t<sizeof(F) == 4, int32_t, int64_t>;
-
-// Right if all elements are finite; otherwise `squares` is not.
-template <class F>
-Block<F> lean(const F* x, int64_t count) {
-  F low = kInf, high = -kInf;
-  double sum = 0, abs = 0, squares = 0;
-  Tally<F> zero = 0, negative = 0;
-#pragma omp simd reduction(+ : sum, abs, squares, zero, negative) reduction(min : low) \
-    reduction(max : high)
-  for (int64_t i = 0; i < count; ++i) {
-    const F v = x[i];
-    const double d = v;
-    sum += d;
-    abs += __builtin_fabs(d);
-    squares = multiply_add(d, d, squares);
-    zero += v == 0;
-    negative += v < 0;
-    low = v < low ? v : low;
-    high = v > high ? v : high;
-  }
-  return {sum, abs, squares, low, high, zero, negative};
-}
-
-#ifdef OPSCOPE_LANES
-
-// The three sums, in twice as many float64 lanes as a vector has.
-struct Sums {
-  Lanes::Doubles sum[2], negatives[2], squares[2];
-
-  Sums() {
-    sum[0] = sum[1] = negatives[0] = negatives[1] = squares[0] = squares[1] = Lanes::zero();
-  }
-
-  template <int WHICH>
-  void take(Lanes::Doubles v, unsigned negative) {
-    sum[WHICH] = Lanes::multiply_add(v, Lanes::ones(), sum[WHICH]);
-    negatives[WHICH] = Lanes::add_negative(negatives[WHICH], v, negative);
-    squares[WHICH] = Lanes::multiply_add(v, v, squares[WHICH]);
-  }
-
-  static double total(const Lanes::Doubles* parts) {
-    return Lanes::total(Lanes::add(parts[0], parts[1]));
-  }
-
-  void add_to(Block<float>& block) const {
-    const double all = total(sum);
-    block.sum += all;
-    block.abs += all - 2 * total(negatives);
-    block.squares += total(squares);
-  }
-};
-
-const Block<float> kNothing{0, 0, 0, static_cast<float>(kInf), static_cast<float>(-kInf), 0, 0};
-
-void include(Block<float>& block, float low, float high) {
-  block.low = low < block.low ? low : block.low;
-  block.high = high > block.high ? high : block.high;
-}
-
-Block<float> lean(const float* x, int64_t count) {
-  Sums sums;
-  Lanes::Floats low = Lanes::all(kInf), high = Lanes::all(-kInf);
-  int64_t zero = 0, negative = 0, i = 0;
-  for (; i + Lanes::kFloats <= count; i += Lanes::kFloats) {
-    const Lanes::Floats v = Lanes::load(x + i);
-    const unsigned below = Lanes::negatives(v);
-    sums.take<0>(Lanes::widen(Lanes::load_half(x + i)), below);
-    sums.take<1>(Lanes::widen(Lanes::load_half(x + i + Lanes::kFloats / 2)), below >> 8);
-    low = Lanes::min(v, low);
-    high = Lanes::max(v, high);
-    zero += _mm_popcnt_u32(Lanes::zeros(v));
-    negative += _mm_popcnt_u32(below);
-  }
-  Block<float> block = kNothing;
-  if (i < count) block = lean<float>(x + i, count - i);
-  if (i == 0) return block;
-  include(block, Lanes::lowest(low), Lanes::highest(high));
-  sums.add_to(block);
-  block.zero += zero;
-  block.negative += negative;
-  return block;
-}
-
-// bfloat16 without a copy in float32; the order of the additions is not that of the elements.
-Block<float> lean(const uint16_t* x, int64_t count) {
-  Sums sums;
-  // Bits of positive numbers are in order, those of negative ones in the reverse order and above.
-  Lanes::Words largest = Lanes::all_words(INT16_MIN), above = Lanes::all_words(0);
-  Lanes::Words smallest = Lanes::all_words(-1);
-  int64_t zero = 0, negative = 0, i = 0;
-  constexpr int kHalf = Lanes::kWords / 2;
-  for (; i + Lanes::kWords <= count; i += Lanes::kWords) {
-    const Lanes::Words v = Lanes::load_words(x + i);
-    const Lanes::Half first = Lanes::load_half(x + i), second = Lanes::load_half(x + i + kHalf);
-    unsigned signs;
-    Lanes::count_words(v, zero, negative, signs);
-    sums.take<0>(Lanes::widen(Lanes::even_words(first)), Lanes::even_signs(signs, 0));
-    sums.take<1>(Lanes::widen(Lanes::odd_words(first)), Lanes::odd_signs(signs, 0));
-    sums.take<0>(Lanes::widen(Lanes::even_words(second)), Lanes::even_signs(signs, 1));
-    sums.take<1>(Lanes::widen(Lanes::odd_words(second)), Lanes::odd_signs(signs, 1));
-    largest = Lanes::signed_max(v, largest);
-    above = Lanes::unsigned_max(v, above);
-    smallest = Lanes::unsigned_min(v, smallest);
-  }
-  Block<float> block = kNothing;
-  if (i < count) {
-    float rest[Lanes::kWords];
-    convert<Bfloat16>(x + i, 1, count - i, rest);
-    block = lean<float>(rest, count - i);
-  }
-  if (i == 0) return block;
-  uint16_t lanes[3][Lanes::kWords];
-  std::memcpy(lanes[0], &largest, sizeof largest);
-  std::memcpy(lanes[1], &above, sizeof above);
-  std::memcpy(lanes[2], &smallest, sizeof smallest);
-  for (int lane = 0; lane < Lanes::kWords; ++lane) {
-    const bool any_positive = lanes[0][lane] < 0x8000, any_negative = lanes[1][lane] >= 0x8000;
-    include(block, Bfloat16::get(any_negative ? lanes[1][lane] : lanes[2][lane]),
-            Bfloat16::get(any_positive ? lanes[0][lane] : lanes[2][lane]));
-  }
-  sums.add_to(block);
-  block.zero += zero;
-  block.negative += negative;
-  return block;
-}
-
-#endif
 
 // What a block adds to the whole; all but `center` … `spread` (see fold_spread) say it themselves.
 struct Moments {
@@ -473,6 +212,16 @@ uint64_t count_in(const F* x, int64_t count, const double* range) {
   return static_cast<uint64_t>(inside);
 }
 
+// 64-bit integers: a long double holds every one of them, so the comparison is exact.
+template <class T>
+uint64_t count_long_in(const T* x, int64_t count, const double* range) {
+  uint64_t inside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    inside += (x[i] + 0.0L >= range[0]) & (x[i] + 0.0L <= range[1]);
+  }
+  return inside;
+}
+
 void widen(Partial& into, Wide low, Wide high) {
   if (into.finite == 0 || low < into.int_low) into.int_low = low;
   if (into.finite == 0 || high > into.int_high) into.int_high = high;
@@ -487,9 +236,7 @@ void fold_moments(const Moments& found, Partial& into) {
 
 // Adds a block; `elements()` has them as F, which is asked only where the lean loop is not enough.
 template <bool INTEGER, class F, class Elements>
-void fold_block(const Block<F>& block, int64_t count, Elements elements, const double* range,
-                Partial& into) {
-  if (range) into.in_range += count_in(elements(), count, range);
+void fold_block(const Block<F>& block, int64_t count, Elements elements, Partial& into) {
   Moments found{count, block.sum, block.abs, block.squares, block.low, block.high, block.low, 0, 0};
   if (block.squares < kInf) {
     into.zero += block.zero;
@@ -518,76 +265,28 @@ void fold_block(const Block<F>& block, int64_t count, Elements elements, const d
   fold_moments(found, into);
 }
 
-// Whether the lean loop reads the dtype as it is stored.
-template <class Type>
-constexpr bool kReadInPlace = std::is_same_v<typename Type::Stored, typename Type::Element>;
-#ifdef OPSCOPE_LANES
-template <>
-constexpr bool kReadInPlace<Bfloat16> = true;
-#endif
-
-template <class Type>
-void fold_in_place(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
-  using Element = typename Type::Element;
-  constexpr int64_t size = kBlockBytes / sizeof(Element);
-  for (; begin < end; begin += size) {
-    const auto* x = static_cast<const typename Type::Stored*>(job.data) + begin;
-    const int64_t count = least(end - begin, size);
-    if constexpr (std::is_same_v<typename Type::Stored, Element>) {
-      fold_block<false>(lean(x, count), count, [&] { return x; }, job.range, into);
-    } else {
-      alignas(64) Element block[size];
-      const auto elements = [&] {
-        convert<Type>(x, 1, count, block);
-        return static_cast<const Element*>(block);
-      };
-      fold_block<false>(lean(x, count), count, elements, job.range, into);
-    }
-  }
-}
-
-template <class Type>
-void fold_range(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
-  using Element = typename Type::Element;
-  constexpr int64_t size = kBlockBytes / sizeof(Element);
-  const bool flat = is_flat(*job.layout);
-  if constexpr (kReadInPlace<Type>) {
-    if (flat && job.scale == 1) return fold_in_place<Type>(job, begin, end, into);
-  }
-  const auto* data = static_cast<const typename Type::Stored*>(job.data);
-  alignas(64) Element block[size];
-  const Element* elements = block;
-  Cursor cursor(*job.layout, begin);
-  for (; begin < end; begin += size) {
-    const int64_t count = least(end - begin, size);
-    if (flat) {
-      convert<Type>(data + begin, 1, count, block);
-    } else {
-      gather<Type>(data, cursor, count, block);
-    }
-    if (job.scale != 1) {
-      for (int64_t i = 0; i < count; ++i) block[i] *= static_cast<Element>(job.scale);
-    }
-    const auto get = [&] { return elements; };
-    fold_block<kIsInteger<Type>>(lean(elements, count), count, get, job.range, into);
-  }
+// Adds a block whose numbers are exact integers, and its spread with them.
+inline void fold_exact(const ExactBlock& block, int64_t count, Partial& into) {
+  const int64_t center = block.sum / count, rest = block.sum - center * count;
+  // The sum of squared distances from `center`, less what the mean is off from it.
+  const int64_t around = block.squares - center * (2 * block.sum - center * count);
+  const double n = static_cast<double>(count), off = static_cast<double>(rest);
+  const double spread = static_cast<double>(around) - off * off / n;
+  widen(into, block.low, block.high);
+  into.zero += block.zero;
+  into.negative += block.negative;
+  into.int_sum += block.sum;
+  into.int_abs += block.abs;
+  fold_moments({count, 0, 0, static_cast<double>(block.squares), 0, 0, static_cast<double>(center),
+                off, spread > 0 ? spread : 0},
+               into);
 }
 
 // ---------------------------------------------------------------------------------------------
 // 64-bit integers: exact in float64 only where they are small.
 
-// Up to here the sum of a block is exact in float64 as well.
-constexpr int64_t kSmall = int64_t{1} << 42;
-
 template <class T>
-struct Same {
-  using Stored = T;
-  using Element = T;
-  static T get(T v) { return v; }
-};
-
-template <class T>
-void fold_large(const T* x, int64_t count, const double* range, Partial& into) {
+void fold_large(const T* x, int64_t count, Partial& into) {
   Wide sum = 0, abs = 0, low = x[0], high = x[0];
   double squares = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -599,8 +298,6 @@ void fold_large(const T* x, int64_t count, const double* range, Partial& into) {
     into.zero += v == 0;
     into.negative += v < 0;
     squares = multiply_add(static_cast<double>(x[i]), static_cast<double>(x[i]), squares);
-    // A long double holds every 64-bit integer, so the comparison is exact.
-    if (range) into.in_range += (x[i] + 0.0L >= range[0]) & (x[i] + 0.0L <= range[1]);
   }
   const Wide center = sum / count;
   double spread = 0;
@@ -630,35 +327,185 @@ bool all_small(const T* x, int64_t count) {
   return seen < static_cast<uint64_t>(kSmall) * 2;
 }
 
+// Small 64-bit integers as float64, by adding to the bits of 1.5 · 2^52.
 template <class T>
-void fold_long_block(const T* x, int64_t count, const double* range, double* block,
-                     Partial& into) {
-  if (!all_small(x, count)) return fold_large(x, count, range, into);
-  // Adding to the bits of 1.5 · 2^52 converts small integers without an instruction for it.
-  for (int64_t i = 0; i < count; ++i) {
-    block[i] = bit_cast<double>(static_cast<uint64_t>(x[i]) + 0x4338000000000000u) - 0x1.8p52;
+struct SmallLong {
+  using Stored = T;
+  using Element = double;
+  static double get(T v) {
+    return bit_cast<double>(static_cast<uint64_t>(v) + 0x4338000000000000u) - 0x1.8p52;
   }
-  const double* elements = block;
-  fold_block<true>(lean(elements, count), count, [&] { return elements; }, range, into);
-}
+};
 
-template <class T>
-void fold_long_range(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
-  constexpr int64_t size = kBlockBytes / sizeof(T);
-  const auto* data = static_cast<const T*>(job.data);
-  alignas(64) T gathered[size];
-  alignas(64) double block[size];
-  const bool flat = is_flat(*job.layout);
-  Cursor cursor(*job.layout, begin);
-  for (; begin < end; begin += size) {
-    const int64_t count = least(end - begin, size);
-    if (flat) {
-      fold_long_block(data + begin, count, job.range, block, into);
-    } else {
-      gather<Same<T>>(data, cursor, count, gathered);
-      fold_long_block(gathered, count, job.range, block, into);
+// ---------------------------------------------------------------------------------------------
+// What a block is taken as, and how much of it there is room for.
+
+template <class Type>
+struct Blocks {
+  using Stored = typename Type::Stored;
+  using Element = typename Type::Element;
+  static constexpr bool kLong = false;
+
+  static void count_in_range(const Stored* x, int64_t count, const double* range, Partial& into) {
+    constexpr int64_t size = 1024;
+    Element some[size];
+    for (int64_t i = 0; i < count; i += size) {
+      const int64_t part = least(count - i, size);
+      convert<Type>(x + i, 1, part, some);
+      into.in_range += count_in(some, part, range);
     }
   }
+};
+
+template <class T>
+struct Blocks<Same<T>> {
+  static constexpr bool kLong = true;
+
+  static void count_in_range(const T* x, int64_t count, const double* range, Partial& into) {
+    into.in_range += count_long_in(x, count, range);
+  }
+};
+
+template <class Type, bool LEAN = Lean<Type>::kExists>
+struct BlockSize {
+  static constexpr int64_t kSize = kBlockBytes / sizeof(typename Type::Element);
+};
+template <class Type>
+struct BlockSize<Type, true> {
+  static constexpr int64_t kSize = Lean<Type>::kBlock;
+};
+template <class Type>
+constexpr int64_t kBlockSize = BlockSize<Type>::kSize;
+
+// Adds what the lean loop found of a piece, which is read again where that is not enough.
+template <class Type>
+void fold_lean(const Lean<Type>& lean, const Piece<typename Type::Stored>& piece, Partial& into) {
+  const auto found = lean.finish();
+  if constexpr (std::is_same_v<decltype(found), const ExactBlock>) {
+    fold_exact(found, piece.count, into);
+  } else if constexpr (Blocks<Type>::kLong) {
+    using Stored = typename Type::Stored;
+    if (lean.all_small()) {
+      alignas(64) double elements[kBlockSize<Type>];
+      const auto get = [&] {
+        copy<SmallLong<Stored>>(piece, elements);
+        return static_cast<const double*>(elements);
+      };
+      return fold_block<true>(found, piece.count, get, into);
+    }
+    alignas(64) Stored elements[kBlockSize<Type>];
+    copy<Type>(piece, elements);
+    fold_large(elements, piece.count, into);
+  } else {
+    using Element = typename Type::Element;
+    alignas(64) Element elements[kBlockSize<Type>];
+    const auto get = [&] {
+      if constexpr (std::is_same_v<typename Type::Stored, Element>) {
+        if (piece.start == nullptr) return piece.data;
+      }
+      copy<Type>(piece, elements);
+      return static_cast<const Element*>(elements);
+    };
+    fold_block<kIsInteger<Type>>(found, piece.count, get, into);
+  }
+}
+
+// Adds a piece without a lean loop of its own: a plain one reads the elements, most of them copied.
+template <class Type>
+void fold_plain(const Piece<typename Type::Stored>& piece, double scale, Partial& into) {
+  using Element = typename Type::Element;
+  alignas(64) Element copied[kBlockSize<Type>];
+  const Element* elements = copied;
+  if constexpr (std::is_same_v<typename Type::Stored, Element>) {
+    if (scale == 1) elements = piece.data;
+  }
+  if (elements == copied) copy<Type>(piece, copied);
+  if constexpr (Blocks<Type>::kLong) {
+    if (!all_small(elements, piece.count)) return fold_large(elements, piece.count, into);
+    alignas(64) double wide[kBlockSize<Type>];
+    convert<SmallLong<Element>>(elements, 1, piece.count, wide);
+    const double* get = wide;
+    fold_block<true>(lean(get, piece.count), piece.count, [&] { return get; }, into);
+  } else {
+    if (scale != 1) {
+      for (int64_t i = 0; i < piece.count; ++i) copied[i] *= static_cast<Element>(scale);
+    }
+    const auto get = [&] { return elements; };
+    fold_block<kIsInteger<Type>>(lean(elements, piece.count), piece.count, get, into);
+  }
+}
+
+// Adds elements that lie side by side.
+template <class Type>
+void fold_piece(const Piece<typename Type::Stored>& piece, double scale, Partial& into) {
+  if constexpr (Lean<Type>::kExists) {
+    if (scale == 1) {
+      Lean<Type> lean;
+      lean.take(piece.data, piece.count);
+      return fold_lean<Type>(lean, piece, into);
+    }
+  }
+  fold_plain<Type>(piece, scale, into);
+}
+
+template <class Type>
+void fold_flat(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
+  const auto* data = static_cast<const typename Type::Stored*>(job.data);
+  for (; begin < end; begin += kBlockSize<Type>) {
+    const int64_t count = least(end - begin, kBlockSize<Type>);
+    if (job.range) Blocks<Type>::count_in_range(data + begin, count, job.range, into);
+    fold_piece<Type>({data + begin, nullptr, count}, job.scale, into);
+  }
+}
+
+// Runs that are long enough to be read where they are. A block is half as large here: where a run
+// ends, a lane may see an addition more.
+template <class Type>
+void fold_runs(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
+  const auto* data = static_cast<const typename Type::Stored*>(job.data);
+  Cursor cursor(*job.layout, begin);
+  while (begin < end) {
+    const int64_t count = least(end - begin, kBlockSize<Type> / 2);
+    const Cursor start = cursor;
+    Lean<Type> lean;
+    for (int64_t left = count; left > 0;) {
+      const int64_t run = least(left, cursor.left_in_run());
+      lean.take(data + cursor.offset(), run);
+      cursor.advance(run);
+      left -= run;
+    }
+    fold_lean<Type>(lean, {data, &start, count}, into);
+    begin += count;
+  }
+}
+
+// Elements with gaps between them, which are gathered as they are stored.
+template <class Type>
+void fold_gathered(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
+  using Stored = typename Type::Stored;
+  const auto* data = static_cast<const Stored*>(job.data);
+  alignas(64) Stored gathered[kBlockSize<Type>];
+  Cursor cursor(*job.layout, begin);
+  for (; begin < end; begin += kBlockSize<Type>) {
+    const int64_t count = least(end - begin, kBlockSize<Type>);
+    gather<Same<Stored>>(data, cursor, count, gathered);
+    if (job.range) Blocks<Type>::count_in_range(gathered, count, job.range, into);
+    fold_piece<Type>({gathered, nullptr, count}, job.scale, into);
+  }
+}
+
+template <class Type>
+void fold_range(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
+  const Layout& layout = *job.layout;
+  if (is_flat(layout)) return fold_flat<Type>(job, begin, end, into);
+  if constexpr (Lean<Type>::kExists) {
+    const int last = layout.ndim - 1;
+    const int64_t run = layout.sizes[last] * static_cast<int64_t>(sizeof(typename Type::Stored));
+    if (layout.strides[0][last] == 1 && run >= kLongRun && job.scale == 1 && !job.range) {
+      return fold_runs<Type>(job, begin, end, into);
+    }
+  }
+  fold_gathered<Type>(job, begin, end, into);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -778,13 +625,6 @@ template <class Type>
 struct Row {
   static void fold(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
     fold_range<Type>(job, begin, end, into);
-  }
-};
-
-template <class T>
-struct Row<Same<T>> {
-  static void fold(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
-    fold_long_range<T>(job, begin, end, into);
   }
 };
 

@@ -8,6 +8,7 @@
 
 namespace opscope {
 
+// Dimensions that are larger than 1; more of them have more elements than 64 bits can count.
 constexpr int kMaxDims = 64;
 
 // Elements per partial result. It does not depend on the number of threads, so neither do results.

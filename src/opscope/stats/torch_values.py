@@ -25,11 +25,15 @@ _SUB_BYTE = tuple((f"{sign}int{bits}", f"{sign}int8") for sign in ("", "u") for 
 
 _KEEP, _CONVERT, _REINTERPRET = range(3)
 
+_MOST_DIMENSIONS = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+"""Of an array; tensors may have more."""
+
 
 def to_numpy(tensor: Any) -> NDArray[Any] | None:
     """The tensor's elements in logical order, sharing memory where possible; None without numbers.
 
     bfloat16 and float8 become float32, complex32 complex64, integers below a byte int8 or uint8.
+    Where there are more dimensions than NumPy has, those of size 1 are left out.
     """
     if unsupported_reason(tensor):
         return None
@@ -111,6 +115,8 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
 
 def _elements(tensor: Any) -> NDArray[Any]:
     how, dtype = _conversions()[tensor.dtype]
+    if tensor.dim() > _MOST_DIMENSIONS:
+        tensor = _of_fewer_dimensions(tensor.detach())
     if how == _CONVERT:
         tensor = tensor.detach().to(dtype)
     elif how == _REINTERPRET:
@@ -119,6 +125,11 @@ def _elements(tensor: Any) -> NDArray[Any]:
         array: NDArray[Any] = tensor.numpy(force=True)
         return array
     return _in_place(tensor)
+
+
+def _of_fewer_dimensions(tensor: Any) -> Any:
+    tensor = tensor.squeeze()
+    return tensor if tensor.dim() <= _MOST_DIMENSIONS else tensor.flatten()
 
 
 def _in_place(tensor: Any) -> NDArray[Any]:

@@ -35,6 +35,10 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "0-dim": lambda t: t[0] if len(t) else t,
     "empty": lambda t: t[:0].reshape(0, 2),
     "of one": lambda t: t.reshape(1, -1, 1),
+    "of 70 dimensions": lambda t: t.reshape(*[1] * 35, -1, *[1] * 34),
+    "transposed, of 70 dimensions": lambda t: (
+        t[: len(t) // 2 * 2].reshape(*[1] * 40, -1, *[1] * 28, 2).transpose(40, 69)
+    ),
     "parameter": lambda t: torch.nn.Parameter(t, requires_grad=t.is_floating_point()),
 }
 layouts = st.sampled_from(sorted(LAYOUTS))
@@ -58,7 +62,7 @@ def numbers(tensor: Tensor) -> list[float]:
     tensor = tensor.detach()
     if tensor.is_floating_point():
         tensor = tensor.to(torch.float64)
-    found: list[float] = tensor.contiguous().numpy().ravel().tolist()
+    found: list[float] = tensor.flatten().numpy().tolist()
     return [int(v) for v in found] if tensor.dtype == torch.bool else found
 
 
@@ -223,7 +227,7 @@ def test_complex_is_of_the_modulus(
     layout: str,
 ) -> None:
     tensor = LAYOUTS[layout](torch.tensor(values + odd, dtype=torch.complex128).to(_kind(dtype)))
-    elements = tensor.contiguous().numpy().ravel().tolist()
+    elements = tensor.flatten().numpy().tolist()
     row, expected = (
         implementation.row(tensor),
         reference([math.hypot(v.real, v.imag) for v in elements]),

@@ -101,3 +101,12 @@ def test_tensors_inside_torch_func_are_left_alone() -> None:
     torch.func.vmap(look)(torch.ones(2, 3))
     torch.func.grad(look)(torch.ones(3))
     assert seen == ["tensors wrapped by torch.func"] * 2
+
+
+def test_more_dimensions_than_numpy_has() -> None:
+    tensor = torch.arange(6).reshape(2, *[1] * 80, 3).transpose(0, 81)
+    array = to_numpy(tensor)
+    assert array is not None
+    assert array.tolist() == [[0, 3], [1, 4], [2, 5]]
+    scalar = to_numpy(torch.tensor(7.0).reshape([1] * 65))
+    assert scalar is not None and scalar.tolist() == 7.0

@@ -44,6 +44,10 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "transposed in memory": lambda t: t[: len(t) // 3 * 3].reshape(-1, 3).t().contiguous(),
     "expanded": lambda t: t.reshape(-1, 1).expand(-1, 4),
     "0-dim": lambda t: t[0] if len(t) else t,
+    "of 70 dimensions": lambda t: t.reshape(*[1] * 35, -1, *[1] * 34),
+    "stepped, of 70 dimensions": lambda t: torch.stack([t, t], dim=1)[(None,) * 35][
+        (..., 0, *[None] * 34)
+    ],
 }
 SAME_SHAPE = [
     ("plain", "plain"),
@@ -53,6 +57,7 @@ SAME_SHAPE = [
     ("transposed in memory", "transposed"),
     ("expanded", "expanded"),
     ("0-dim", "0-dim"),
+    ("of 70 dimensions", "stepped, of 70 dimensions"),
 ]
 
 
@@ -86,7 +91,7 @@ def _near(x: float, y: float, rtol: float, atol: float, equal_nan: bool) -> bool
 def elements(tensor: Tensor) -> list[float]:
     """The elements as Python numbers."""
     wide = tensor.double() if tensor.is_floating_point() else tensor
-    found: list[float] = wide.contiguous().numpy().ravel().tolist()
+    found: list[float] = wide.flatten().numpy().tolist()
     return found
 
 
