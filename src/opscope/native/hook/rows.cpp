@@ -61,7 +61,7 @@ char* RowBook::take() {
 int64_t RowBook::kind_of(const at::TensorBase& tensor, const Seen& mine) {
   const auto sizes = tensor.sizes();
   const auto dtype = tensor.scalar_type();
-  if (mine.kind >= 0 && mine.dtype == dtype && sizes == mine.sizes) return mine.kind;
+  if (mine.kind >= 0 && mine.dtype == dtype && sizes.equals(mine.sizes)) return mine.kind;
   std::string key(1, static_cast<char>(dtype));
   key.append(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(int64_t));
   if (auto found = kinds_.find(key); found != kinds_.end()) return found->second;

@@ -77,8 +77,8 @@ class RowBook {
 
   bool is_row_of(const Seen& seen, const at::TensorBase& tensor) const {
     return seen.epoch == epoch && !was_written(tensor, seen.clock) && seen.data == tensor.unsafeGetTensorImpl()->data() &&
-           seen.dtype == tensor.scalar_type() && tensor.sizes() == seen.sizes &&
-           tensor.strides() == seen.strides;
+           seen.dtype == tensor.scalar_type() && tensor.sizes().equals(seen.sizes) &&
+           tensor.strides().equals(seen.strides);
   }
 
   CudaLane* lane_of(const at::TensorBase& tensor) const {
