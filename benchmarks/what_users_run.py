@@ -66,6 +66,8 @@ MODES = {
     "dump of exceptions": dump(SYNCHRONOUS, op_debug_mode=4),
 }
 STEPS = {"gpt": 12, "tiny_gpt": 90, "alexnet": 30}
+GPU_STEPS = {"gpt2 8 1024": 40, "gpt2 1 256": 40, "gpt2 8 1024 compiled": 40}
+"""On a GPU only: batch, length, and whether it is compiled."""
 STEPS_WITH_TENSORS = 9
 USUAL = ("default", "no watchpoints", "not these steps", "dump statistic, synchronous")
 
@@ -73,7 +75,7 @@ USUAL = ("default", "no watchpoints", "not these steps", "dump statistic, synchr
 def steps_of(workload: str, mode: str) -> int:
     """How many steps a run has."""
     writes_tensors = mode.startswith(("dump tensor", "dump full"))
-    return STEPS_WITH_TENSORS if writes_tensors else STEPS[workload]
+    return STEPS_WITH_TENSORS if writes_tensors else {**STEPS, **GPU_STEPS}[workload]
 
 
 def measure(workload: str, modes: list[str], rounds: int) -> None:
@@ -81,7 +83,7 @@ def measure(workload: str, modes: list[str], rounds: int) -> None:
     plain: list[Times] = []
     watched: dict[str, list[Times]] = {mode: [] for mode in modes}
     for _ in range(rounds):
-        plain.append(run(PLAIN, workload, STEPS[workload]))
+        plain.append(run(PLAIN, workload, steps_of(workload, "")))
         for mode, times in watched.items():
             times.append(run(MODES[mode], workload, steps_of(workload, mode)))
     report(workload, "plain", plain, plain)
@@ -105,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workload", choices=STEPS, action="append")
+    parser.add_argument("--workload", choices={**STEPS, **GPU_STEPS}, action="append")
     parser.add_argument("--mode", choices=MODES, action="append", help="all of them if not given")
     parser.add_argument("--usual", action="store_true", help="only what is run most")
     parser.add_argument("--rounds", type=int, default=5)

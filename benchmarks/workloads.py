@@ -103,9 +103,31 @@ def parameters(count: int, name: str, foreach: bool) -> Training:
     return Training(model, step)
 
 
+def gpt2(compiled: bool, batch: int, length: int) -> Training:
+    """Hugging Face's GPT-2-small on a GPU, bfloat16 autocast and fused AdamW; steps are waited for."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config(use_cache=False)).cuda()
+    called = torch.compile(model) if compiled else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        tokens = torch.randint(0, 50257, (batch, length), device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = called(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+
+    return Training(model, step)
+
+
 def make(words: str) -> Training:
-    """The training that is called so: "gpt", "operators 1000", "parameters 10 adamw foreach"."""
+    """The training called so: "gpt", "operators 1000", "parameters 10 adamw foreach", "gpt2 8 1024"."""
     name, *rest = words.split()
+    if name == "gpt2":
+        return gpt2(rest[2:] == ["compiled"], int(rest[0]), int(rest[1]))
     if name == "operators":
         return operators(int(rest[0]))
     if name == "parameters":
