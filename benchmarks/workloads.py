@@ -104,7 +104,7 @@ def parameters(count: int, name: str, foreach: bool) -> Training:
 
 
 def gpt2(compiled: bool, batch: int, length: int) -> Training:
-    """Hugging Face's GPT-2-small on a GPU, bfloat16 autocast and fused AdamW; steps are waited for."""
+    """Hugging Face's GPT-2-small on a GPU, bfloat16, fused AdamW; every step is waited for."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config(use_cache=False)).cuda()
@@ -124,7 +124,7 @@ def gpt2(compiled: bool, batch: int, length: int) -> Training:
 
 
 def make(words: str) -> Training:
-    """The training called so: "gpt", "operators 1000", "parameters 10 adamw foreach", "gpt2 8 1024"."""
+    """The training called so: "gpt", "operators 1000", "parameters 10 sgd foreach", "gpt2 8 1024"."""
     name, *rest = words.split()
     if name == "gpt2":
         return gpt2(rest[2:] == ["compiled"], int(rest[0]), int(rest[1]))
