@@ -1,8 +1,9 @@
 """Imports torch once, then is `python …` in forked processes, as lines on stdin ask for them.
 
 A line is JSON: `words`, Python's arguments (a script, or -m and a module); `folder`, the working
-directory; `environ`, variables to set; and `files`, the paths of standard input, output and error.
-The answer is a line with the exit code.
+directory; `files`, the paths of standard input, output and error; and `environs`, the variables to
+set, once for each process that is to start. The answer is a line with their exit codes. Of several
+processes all end when one fails, as those of torchrun do.
 """
 
 import gc
@@ -12,18 +13,22 @@ import runpy
 import signal
 import sys
 import time
+from typing import Any
 
 import torch
 import torch._dynamo  # which any optimizer imports, slowly
 
 TIMEOUT = 120
+GRACE = 5
+"""Seconds that the others have when one of several processes has failed."""
 
 
 def become(words: list[str], folder: str, environ: dict[str, str], files: list[str]) -> None:
     """Be `python words…` from here on, up to the end of this process."""
     os.chdir(folder)
     os.environ.update(environ)
-    flags = (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, os.O_CREAT | os.O_WRONLY)
+    append = os.O_CREAT | os.O_WRONLY | os.O_APPEND
+    flags = (os.O_RDONLY, append, append)
     for stream, (path, flag) in enumerate(zip(files, flags, strict=True)):
         opened = os.open(path, flag)
         os.dup2(opened, stream)
@@ -38,22 +43,40 @@ def become(words: list[str], folder: str, environ: dict[str, str], files: list[s
         runpy.run_path(words[0], run_name="__main__")
 
 
-def exit_code(child: int) -> int:
-    """Wait for a child; one that takes too long is killed."""
+def exit_codes(children: list[int]) -> list[int]:
+    """Wait for children; those that take too long are killed."""
     deadline = time.monotonic() + TIMEOUT
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+    codes: dict[int, int] = {}
+    while len(codes) < len(children):
+        for child in [child for child in children if child not in codes]:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                codes[child] = os.waitstatus_to_exitcode(status)
+        if any(codes.values()):
+            deadline = min(deadline, time.monotonic() + GRACE)
         if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
+            for child in children:
+                if child not in codes:
+                    os.kill(child, signal.SIGKILL)
         time.sleep(0.01)
-    return os.waitstatus_to_exitcode(ended[1])
+    return [codes[child] for child in children]
+
+
+def fork(asked: dict[str, Any]) -> list[int]:
+    """Start the processes; in each of them this returns nothing."""
+    children = []
+    for environ in asked["environs"]:
+        if not (child := os.fork()):
+            become(asked["words"], asked["folder"], environ, asked["files"])
+            return []
+        children.append(child)
+    return children
 
 
 torch.set_num_threads(1)
 gc.collect()
 gc.freeze()  # or every child would look through all of torch, once at its end for certain
 while line := sys.stdin.readline():
-    child = os.fork()
-    if not child:
-        become(**json.loads(line))
+    if not (children := fork(json.loads(line))):
         break
-    print(exit_code(child), flush=True)
+    print(*exit_codes(children), flush=True)

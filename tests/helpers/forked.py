@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,9 @@ class _Server:
         atexit.register(self.close)
 
     def run(
-        self, words: list[str], folder: Path, stdin: str, environ: dict[str, str]
+        self, words: list[str], folder: Path, stdin: str, environs: list[dict[str, str]]
     ) -> subprocess.CompletedProcess[str]:
+        """Start a process for each of the `environs`, and wait for them."""
         assert self._process.stdin and self._process.stdout
         with tempfile.TemporaryDirectory() as around:
             files = [Path(around) / name for name in ("stdin", "stdout", "stderr")]
@@ -40,12 +42,13 @@ class _Server:
             asked = {
                 "words": words,
                 "folder": str(folder),
-                "environ": environ,
+                "environs": environs,
                 "files": list(map(str, files)),
             }
             print(json.dumps(asked), file=self._process.stdin, flush=True)
-            code = int(self._process.stdout.readline())
+            codes = [int(code) for code in self._process.stdout.readline().split()]
             _, out, err = (file.read_text(errors="replace") for file in files)
+        code = codes[0] if len(codes) == 1 else int(any(codes))
         return subprocess.CompletedProcess(words, code, out, err)
 
     def close(self) -> None:
@@ -58,14 +61,18 @@ class _Server:
 _server: _Server | None = None
 
 
+def _the_server() -> _Server:
+    global _server
+    if _server is None:
+        _server = _Server()
+    return _server
+
+
 def forked_python(
     *words: str | Path, cwd: Path, stdin: str = "", **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python, forked, and wait for it."""
-    global _server
-    if _server is None:
-        _server = _Server()
-    return _server.run([str(word) for word in words], cwd, stdin, environ)
+    return _the_server().run([str(word) for word in words], cwd, stdin, [environ])
 
 
 def forked_opscope(
@@ -73,3 +80,23 @@ def forked_opscope(
 ) -> subprocess.CompletedProcess[str]:
     """Run `python -m opscope …`, forked, and wait for it."""
     return forked_python("-m", "opscope", *words, cwd=cwd, stdin=stdin, **environ)
+
+
+def forked_ranks(*words: str | Path, cwd: Path, count: int = 2) -> subprocess.CompletedProcess[str]:
+    """Run `python …` in several processes that are ranks, as torchrun would start them."""
+    common = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port()),
+        "TORCHELASTIC_RUN_ID": str(cwd),
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+    }
+    environs = [common | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    return _the_server().run([str(word) for word in words], cwd, "", environs)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
