@@ -1,9 +1,9 @@
 """Imports torch once, then is `python …` in forked processes, as lines on stdin ask for them.
 
-A line is JSON: `words`, Python's arguments (a script, or -m and a module); `folder`, the working
-directory; `files`, the paths of standard input, output and error; and `environs`, the variables to
-set, once for each process that is to start. The answer is a line with their exit codes. Of several
-processes all end when one fails, as those of torchrun do.
+A line is a JSON list of processes that are to run at the same time. Each has `words`, Python's
+arguments (a script, or -m and a module); `folder`, the working directory; `environ`, variables to
+set; and `files`, the paths of standard input, output and error. The answer is a line with their
+exit codes. When one of several fails the others have a little time left.
 """
 
 import gc
@@ -20,15 +20,13 @@ import torch._dynamo  # which any optimizer imports, slowly
 
 TIMEOUT = 120
 GRACE = 5
-"""Seconds that the others have when one of several processes has failed."""
 
 
 def become(words: list[str], folder: str, environ: dict[str, str], files: list[str]) -> None:
     """Be `python words…` from here on, up to the end of this process."""
     os.chdir(folder)
     os.environ.update(environ)
-    append = os.O_CREAT | os.O_WRONLY | os.O_APPEND
-    flags = (os.O_RDONLY, append, append)
+    flags = (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, os.O_CREAT | os.O_WRONLY)
     for stream, (path, flag) in enumerate(zip(files, flags, strict=True)):
         opened = os.open(path, flag)
         os.dup2(opened, stream)
@@ -43,6 +41,17 @@ def become(words: list[str], folder: str, environ: dict[str, str], files: list[s
         runpy.run_path(words[0], run_name="__main__")
 
 
+def fork(processes: list[dict[str, Any]]) -> list[int]:
+    """Start the processes; in each of them, when it has done its work, the list is empty."""
+    children = []
+    for asked in processes:
+        if not (child := os.fork()):
+            become(**asked)
+            return []
+        children.append(child)
+    return children
+
+
 def exit_codes(children: list[int]) -> list[int]:
     """Wait for children; those that take too long are killed."""
     deadline = time.monotonic() + TIMEOUT
@@ -52,25 +61,12 @@ def exit_codes(children: list[int]) -> list[int]:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 codes[child] = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
         if any(codes.values()):
             deadline = min(deadline, time.monotonic() + GRACE)
-        if time.monotonic() > deadline:
-            for child in children:
-                if child not in codes:
-                    os.kill(child, signal.SIGKILL)
         time.sleep(0.01)
     return [codes[child] for child in children]
-
-
-def fork(asked: dict[str, Any]) -> list[int]:
-    """Start the processes; in each of them this returns nothing."""
-    children = []
-    for environ in asked["environs"]:
-        if not (child := os.fork()):
-            become(asked["words"], asked["folder"], environ, asked["files"])
-            return []
-        children.append(child)
-    return children
 
 
 torch.set_num_threads(1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from helpers.forked import forked_opscope, forked_ranks
+from helpers.forked import forked_opscope, launched
 from helpers.program import python
 
 FAULTS = Path(__file__).parents[1] / "faults"
@@ -51,7 +51,7 @@ def run(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProc
     """A script under opscope; distributed ones as torchrun starts them."""
     words = ("run", "--no-page", "--run-dir", folder / "run", script, *arguments)
     if expected_of(script).distributed:
-        return forked_ranks("-m", "opscope", *words, cwd=folder)
+        return launched(*words, cwd=folder)
     return forked_opscope(*words, cwd=folder)
 
 

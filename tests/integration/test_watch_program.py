@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.forked import forked_opscope as opscope
-from helpers.forked import forked_ranks
+from helpers.forked import launched
 
 SCRIPT = """
 import os, signal, sys
@@ -203,8 +203,8 @@ for step in range(4 if sys.argv[1] == "early" and rank else 8):
 def test_ranks_end_together(how: str, tmp_path: Path) -> None:
     """Without collectives nothing but opscope connects them."""
     (tmp_path / "train.py").write_text(RANKS)
-    words = ("-m", "opscope", "run", "--run-dir", "out", "--no-page", "train.py", how)
-    done = forked_ranks(*words, cwd=tmp_path)
+    words = ("run", "--run-dir", "out", "--no-page", "train.py", how)
+    done = launched(*words, cwd=tmp_path)
     last = {
         rank: max(map(int, re.findall(rf"rank {rank} step (\d+)", done.stdout))) for rank in (0, 1)
     }
