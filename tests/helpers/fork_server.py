@@ -6,6 +6,7 @@ set; and `files`, the paths of standard input, output and error. The answer is a
 exit codes. When one of several fails the others have a little time left.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -72,6 +73,8 @@ def exit_codes(children: list[int]) -> list[int]:
 torch.set_num_threads(1)
 gc.collect()
 gc.freeze()  # or every child would look through all of torch, once at its end for certain
+if "triton" in sys.modules:
+    atexit.register(gc.unfreeze)  # it would complain of its own objects, at length
 while line := sys.stdin.readline():
     if not (children := fork(json.loads(line))):
         break
