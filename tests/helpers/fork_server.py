@@ -1,10 +1,12 @@
 """Imports torch once, then is `python …` in forked processes, as lines on stdin ask for them.
 
-A line is JSON: `words`, Python's arguments (a script, or -m and a module); `folder`, the working
-directory; `environ`, variables to set; and `files`, the paths of standard input, output and error.
-The answer is a line with the exit code.
+A line is a JSON list of processes that are to run at the same time. Each has `words`, Python's
+arguments (a script, or -m and a module); `folder`, the working directory; `environ`, variables to
+set; and `files`, the paths of standard input, output and error. The answer is a line with their
+exit codes. When one of several fails the others have a little time left.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -12,11 +14,13 @@ import runpy
 import signal
 import sys
 import time
+from typing import Any
 
 import torch
 import torch._dynamo  # which any optimizer imports, slowly
 
 TIMEOUT = 120
+GRACE = 5
 
 
 def become(words: list[str], folder: str, environ: dict[str, str], files: list[str]) -> None:
@@ -38,22 +42,40 @@ def become(words: list[str], folder: str, environ: dict[str, str], files: list[s
         runpy.run_path(words[0], run_name="__main__")
 
 
-def exit_code(child: int) -> int:
-    """Wait for a child; one that takes too long is killed."""
+def fork(processes: list[dict[str, Any]]) -> list[int]:
+    """Start the processes; in each of them, when it has done its work, the list is empty."""
+    children = []
+    for asked in processes:
+        if not (child := os.fork()):
+            become(**asked)
+            return []
+        children.append(child)
+    return children
+
+
+def exit_codes(children: list[int]) -> list[int]:
+    """Wait for children; those that take too long are killed."""
     deadline = time.monotonic() + TIMEOUT
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
+    codes: dict[int, int] = {}
+    while len(codes) < len(children):
+        for child in [child for child in children if child not in codes]:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                codes[child] = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+        if any(codes.values()):
+            deadline = min(deadline, time.monotonic() + GRACE)
         time.sleep(0.01)
-    return os.waitstatus_to_exitcode(ended[1])
+    return [codes[child] for child in children]
 
 
 torch.set_num_threads(1)
 gc.collect()
 gc.freeze()  # or every child would look through all of torch, once at its end for certain
+if "triton" in sys.modules:
+    atexit.register(gc.unfreeze)  # it would complain of its own objects, at length
 while line := sys.stdin.readline():
-    child = os.fork()
-    if not child:
-        become(**json.loads(line))
+    if not (children := fork(json.loads(line))):
         break
-    print(exit_code(child), flush=True)
+    print(*exit_codes(children), flush=True)

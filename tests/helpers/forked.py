@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import atexit
 import json
+import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from helpers.program import clean_environment
 
 _SERVER = Path(__file__).with_name("fork_server.py")
+_STREAMS = ("stdin", "stdout", "stderr")
+
+Done = subprocess.CompletedProcess[str]
+Words = Sequence[str | Path]
 
 
 class _Server:
@@ -31,22 +37,29 @@ class _Server:
         atexit.register(self.close)
 
     def run(
-        self, words: list[str], folder: Path, stdin: str, environ: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
+        self, processes: Sequence[tuple[Words, dict[str, str]]], folder: Path, stdin: str = ""
+    ) -> list[Done]:
+        """Run processes, each by its words and variables, at the same time."""
         assert self._process.stdin and self._process.stdout
         with tempfile.TemporaryDirectory() as around:
-            files = [Path(around) / name for name in ("stdin", "stdout", "stderr")]
-            files[0].write_text(stdin)
-            asked = {
-                "words": words,
-                "folder": str(folder),
-                "environ": environ,
-                "files": list(map(str, files)),
-            }
+            asked = []
+            for number, (words, environ) in enumerate(processes):
+                files = [Path(around) / f"{stream}-{number}" for stream in _STREAMS]
+                files[0].write_text(stdin)
+                asked.append(
+                    {
+                        "words": [str(word) for word in words],
+                        "folder": str(folder),
+                        "environ": environ,
+                        "files": [str(file) for file in files],
+                    }
+                )
             print(json.dumps(asked), file=self._process.stdin, flush=True)
-            code = int(self._process.stdout.readline())
-            _, out, err = (file.read_text(errors="replace") for file in files)
-        return subprocess.CompletedProcess(words, code, out, err)
+            codes = map(int, self._process.stdout.readline().split())
+            return [
+                Done(each["words"], code, *(_text(file) for file in each["files"][1:]))
+                for each, code in zip(asked, codes, strict=True)
+            ]
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
@@ -58,18 +71,49 @@ class _Server:
 _server: _Server | None = None
 
 
-def forked_python(
-    *words: str | Path, cwd: Path, stdin: str = "", **environ: str
-) -> subprocess.CompletedProcess[str]:
-    """Run Python, forked, and wait for it."""
+def _the_server() -> _Server:
     global _server
     if _server is None:
         _server = _Server()
-    return _server.run([str(word) for word in words], cwd, stdin, environ)
+    return _server
 
 
-def forked_opscope(
-    *words: str | Path, cwd: Path, stdin: str = "", **environ: str
-) -> subprocess.CompletedProcess[str]:
+def _text(file: str | list[str] | dict[str, str]) -> str:
+    return Path(str(file)).read_text(errors="replace")
+
+
+def forked_python(*words: str | Path, cwd: Path, stdin: str = "", **environ: str) -> Done:
+    """Run Python, forked, and wait for it."""
+    (done,) = _the_server().run([(words, environ)], cwd, stdin)
+    return done
+
+
+def forked_opscope(*words: str | Path, cwd: Path, stdin: str = "", **environ: str) -> Done:
     """Run `python -m opscope …`, forked, and wait for it."""
     return forked_python("-m", "opscope", *words, cwd=cwd, stdin=stdin, **environ)
+
+
+def forked_ranks(ranks: Sequence[Words], cwd: Path) -> list[Done]:
+    """Run `python -m opscope …` once for each rank, with the variables that torchrun sets."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    common = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": str(cwd),
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "WORLD_SIZE": str(len(ranks)),
+    }
+    processes = [
+        (("-m", "opscope", *words), common | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank, words in enumerate(ranks)
+    ]
+    return _the_server().run(processes, cwd)
+
+
+def launched(*words: str | Path, cwd: Path, count: int = 2) -> Done:
+    """Run `python -m opscope …` in several ranks, and put together what became of them."""
+    done = forked_ranks([words] * count, cwd)
+    out, err = ("".join(getattr(each, name) for each in done) for name in ("stdout", "stderr"))
+    return Done(done[0].args, int(any(each.returncode for each in done)), out, err)

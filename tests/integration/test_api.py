@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import opscope
+from helpers.forked import forked_python
 from helpers.program import python
 from opscope.read.run import open_run
 
@@ -45,7 +46,13 @@ def write_config(folder: Path, name: str, **more: object) -> Path:
 
 def script(folder: Path, *lines: str, **environ: str):
     (folder / "script.py").write_text("\n".join(lines) + "\n")
-    return python("script.py", cwd=folder, **environ)
+    return forked_python("script.py", cwd=folder, **environ)
+
+
+def fresh(folder: Path, *lines: str):
+    """The same in a process that has not imported torch."""
+    (folder / "script.py").write_text("\n".join(lines) + "\n")
+    return python("script.py", cwd=folder)
 
 
 def dumped(folder: Path, step: int, pattern: str) -> list[np.ndarray]:
@@ -147,7 +154,7 @@ def test_step_counts_by_hand_and_is_harmless_without_a_session(folder: Path) -> 
 
 
 def test_wrong_arguments_are_all_named(folder: Path) -> None:
-    done = script(
+    done = fresh(
         folder,
         "import opscope, sys",
         "from opscope.errors import ConfigError",
@@ -206,7 +213,7 @@ def test_the_environment_is_read_once_at_the_start(folder: Path) -> None:
 
 
 def test_a_process_that_only_imports_opscope_loads_no_torch(folder: Path) -> None:
-    done = script(folder, "import opscope, sys", "print('torch' in sys.modules)")
+    done = fresh(folder, "import opscope, sys", "print('torch' in sys.modules)")
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import opscope
-from helpers.program import opscope as run_opscope
+from helpers.forked import forked_opscope as run_opscope
 from opscope.read.reader import Reader
 
 SCRIPT = """

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from helpers.program import opscope, python
+from helpers.forked import forked_opscope as opscope
+from helpers.forked import forked_python as python
 from opscope.read.run import open_run
 
 SCRIPT = """

@@ -16,8 +16,9 @@ import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
+from helpers.forked import forked_opscope as opscope
 from helpers.models import Trained, assert_identical, ddp, shards
-from helpers.program import opscope, python
+from helpers.program import python
 from helpers.recorder import Recorder, recording
 from opscope.dump.ownership import RankLock
 from opscope.errors import OpscopeError

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from test_dump_shared import SCRIPT, load, manifest, npy_files, write_config
 
-from helpers.program import clean_environment, opscope
+from helpers.forked import forked_opscope as opscope
+from helpers.program import clean_environment
 
 ENDLESS = SCRIPT.replace("range(4)", "range(1_000_000)")
 RAISES = SCRIPT.replace(
@@ -36,6 +37,14 @@ def wait_for_step(process: subprocess.Popen[str], dump: Path, step: int) -> None
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < due
         time.sleep(0.01)
+
+
+def wait_for_writer(dump: Path) -> None:
+    """The background writer ends by itself, and says so."""
+    due = time.monotonic() + 60
+    while not manifest(dump).get("ended"):
+        assert time.monotonic() < due
+        time.sleep(0.05)
 
 
 def assert_readable(dump: Path) -> None:
@@ -66,7 +75,8 @@ def test_killed_while_dumping_and_a_second_run_before_that(tmp_path: Path, enabl
         process.kill()
         process.communicate()
     assert process.returncode == -signal.SIGKILL
-    time.sleep(0 if enable else 1)  # the background writer ends by itself
+    if not enable:
+        wait_for_writer(dump)
     assert_readable(dump)
     assert manifest(dump)["complete"] is False
 
@@ -94,10 +104,10 @@ def test_interrupted(tmp_path: Path, enable) -> None:
 @pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
 def test_a_script_that_raises(tmp_path: Path, enable) -> None:
     write_config(tmp_path, enable=enable)
-    process = start(tmp_path, RAISES)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "AssertionError: broken" in stderr
+    (tmp_path / "train.py").write_text(RAISES)
+    done = opscope("run", "--dump", "dump.json", "train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "AssertionError: broken" in done.stderr
     assert_readable(tmp_path / "dump")
     finished = {e["iteration"]: e["complete"] for e in manifest(tmp_path / "dump")["iterations"]}
     assert finished[0] is True

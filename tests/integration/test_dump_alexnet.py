@@ -11,7 +11,7 @@ import pytest
 import torch
 from test_dump_shared import load, write_config
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 ALEXNET = Path(__file__).parents[2] / "examples" / "alexnet.py"
 PAGE = Path(__file__).parents[2] / "docs" / "find-an-operator.md"

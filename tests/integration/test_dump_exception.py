@@ -11,7 +11,7 @@ import torch
 from test_dump_shared import dumping, load, manifest, name_of, npy_files, rows, write_config
 from torch import Tensor, nn
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 BOTH = pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
 

@@ -12,7 +12,7 @@ import torch
 from test_dump_shared import SCRIPT, dumping, name_of, npy_files, write_config
 from torch import Tensor, nn
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 from opscope.session import current_session
 from opscope.settings.context import reset_context, set_context
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from test_dump_shared import load, manifest, name_of, npy_files, rows, write_config
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 LONG = "a_layer_with_a_very_long_name_" * 5
 

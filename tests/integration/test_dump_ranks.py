@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,7 @@ import pytest
 import torch
 from test_dump_shared import load, name_of, npy_files, write_config
 
-from helpers.program import clean_environment
+from helpers.forked import forked_ranks
 
 DDP = """
 import sys
@@ -37,30 +34,12 @@ dist.destroy_process_group()
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def run_ranks(folder: Path, configs: list[Path]) -> list[str]:
     """Each rank with a config of its own, as on two nodes; returns what they said."""
     (folder / "train.py").write_text(DDP)
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "opscope", "run", "--dump", str(config), "train.py"],
-            cwd=folder,
-            env=clean_environment(
-                **common, RANK=str(rank), LOCAL_RANK="0", TORCHELASTIC_RUN_ID="r"
-            ),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, config in enumerate(configs)
-    ]
-    said = [process.communicate(timeout=120)[1] for process in started]
-    assert [process.returncode for process in started] == [0, 0], said
+    done = forked_ranks([("run", "--dump", config, "train.py") for config in configs], folder)
+    said = [each.stderr for each in done]
+    assert [each.returncode for each in done] == [0, 0], said
     return said
 
 

@@ -11,7 +11,7 @@ import pytest
 from test_dump_shared import SCRIPT, write_config
 
 import opscope
-from helpers.program import opscope as run_opscope
+from helpers.forked import forked_opscope as run_opscope
 
 KINDS: dict[str, dict[str, Any]] = {
     "npy": {},

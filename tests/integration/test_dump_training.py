@@ -31,7 +31,7 @@ from test_dump_shared import (
     write_config,
 )
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 FC2 = f"{NET}/fc2-Linear/addmm-op0"
 CATEGORIES = [

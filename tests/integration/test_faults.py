@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from helpers.forked import forked_opscope
+from helpers.forked import forked_opscope, launched
 from helpers.program import python
 
 FAULTS = Path(__file__).parents[1] / "faults"
@@ -48,10 +48,10 @@ def expected_of(script: Path) -> Expected:
 
 
 def run(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A script under opscope; distributed ones are started by torchrun."""
+    """A script under opscope; distributed ones as torchrun starts them."""
     words = ("run", "--no-page", "--run-dir", folder / "run", script, *arguments)
     if expected_of(script).distributed:
-        return python(*LAUNCHER, "-m", "opscope", *words, cwd=folder)
+        return launched(*words, cwd=folder)
     return forked_opscope(*words, cwd=folder)
 
 
@@ -69,7 +69,7 @@ def by_name(script: Path) -> str:
 def test_the_origin_is_the_right_operator_and_line(script: Path, tmp_path: Path) -> None:
     expected = expected_of(script)
     done = run(script, tmp_path)
-    # torchrun has an exit code of its own and tells ours in its report.
+    # Of several ranks the exit code is the launcher's.
     stopped = int(expected.facts.get("exit", 1 if expected.distributed else STOPPED))
     assert done.returncode == stopped, done.stderr
     assert "internal error" not in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.program import python
+from helpers.forked import forked_python
 from opscope.read.run import open_run
 
 HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
@@ -17,7 +17,7 @@ HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 @pytest.mark.parametrize("module", ["models", "attention", "edges", "loops"])
 def test_healthy_trainings_are_silent(module: str, tmp_path: Path) -> None:
     trainings = importlib.import_module(f"faults.healthy.{module}").TRAININGS
-    done = python(HEALTHY / "run.py", tmp_path, module, cwd=tmp_path, timeout=240)
+    done = forked_python(HEALTHY / "run.py", tmp_path, module, cwd=tmp_path)
     hits = [
         (file.parts[-3], hit["condition"], hit["where"], hit["message"])
         for file in sorted(tmp_path.glob("*/rank_0/hits.jsonl"))

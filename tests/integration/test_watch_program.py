@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.program import clean_environment, opscope
+from helpers.forked import forked_opscope as opscope
+from helpers.forked import launched
 
 SCRIPT = """
 import os, signal, sys
@@ -133,8 +132,7 @@ def test_hits_survive_a_kill(tmp_path: Path) -> None:
             )
         )
     )
-    words = [sys.executable, "-m", "opscope", "run", "--run-dir", "out", "--no-page", "train.py"]
-    done = subprocess.run(words, cwd=tmp_path, env=clean_environment(), capture_output=True)
+    done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL
     (hit,) = hits(tmp_path)
     assert hit["condition"] == "OO" and hit["verdict"]["op_type"] == "log"
@@ -205,16 +203,8 @@ for step in range(4 if sys.argv[1] == "early" and rank else 8):
 def test_ranks_end_together(how: str, tmp_path: Path) -> None:
     """Without collectives nothing but opscope connects them."""
     (tmp_path / "train.py").write_text(RANKS)
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words += ["-m", "opscope", "run", "--run-dir", "out", "--no-page", "train.py", how]
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    words = ("run", "--run-dir", "out", "--no-page", "train.py", how)
+    done = launched(*words, cwd=tmp_path)
     last = {
         rank: max(map(int, re.findall(rf"rank {rank} step (\d+)", done.stdout))) for rank in (0, 1)
     }
