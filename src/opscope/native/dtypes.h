@@ -13,6 +13,14 @@ namespace {
 
 constexpr double kInf = __builtin_inf();
 
+// Memory of the program need not be aligned.
+template <class T>
+inline T load(const T* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
 template <class To, class From>
 inline To bit_cast(From from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -73,7 +73,7 @@ struct Lanes {
   static double highest(Doubles v) { return _mm512_reduce_max_pd(v); }
 
   // The moduli of complex numbers of float32 that are one vector.
-  static Doubles moduli(const float* x) {
+  static Doubles moduli(const void* x) {
     const Ints v = load_ints(x);
     const Doubles real = widen(_mm512_cvtepi64_epi32(v));
     const Doubles imaginary = widen(_mm512_cvtepi64_epi32(_mm512_srli_epi64(v, 32)));
@@ -214,7 +214,7 @@ struct Lanes {
     return _mm_cvtsd_f64(_mm_max_sd(both, _mm_unpackhi_pd(both, both)));
   }
 
-  static Doubles moduli(const float* x) {
+  static Doubles moduli(const void* x) {
     const Ints order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const Ints apart = _mm256_permutevar8x32_epi32(load_ints(x), order);
     const Doubles real = widen(_mm256_castsi256_si128(apart));

@@ -50,7 +50,7 @@ Block<F> lean(const F* x, int64_t count) {
 #pragma omp simd reduction(+ : sum, abs, squares, zero, negative) reduction(min : low) \
     reduction(max : high)
   for (int64_t i = 0; i < count; ++i) {
-    const F v = x[i];
+    const F v = load(x + i);
     const double d = v;
     sum += d;
     abs += __builtin_fabs(d);
@@ -150,7 +150,7 @@ class InSteps {
     if (i < count) {
       alignas(Lanes::kBytes) Stored sums[Steps::kStep] = {};
       alignas(Lanes::kBytes) Stored order[Steps::kStep];
-      for (Stored& one : order) one = x[i];
+      for (Stored& one : order) one = load(x + i);
       std::memcpy(sums, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
       std::memcpy(order, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
       steps.step(sums, order);
@@ -347,7 +347,7 @@ struct ReadFloat64 {
 struct ReadComplex64 {
   using Stored = Parts<float>;
   bool lost() const { return false; }
-  Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(&x->real); }
+  Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(x); }
 };
 
 // The squares must not vanish, nor lose digits; if they overflow, the modulus shows it.
@@ -355,7 +355,7 @@ struct ReadComplex128 {
   using Stored = Parts<double>;
   Lanes::Count64 tiny;
   Lanes::Doubles operator()(const Stored* x) {
-    const double* parts = &x->real;
+    const auto* parts = reinterpret_cast<const double*>(x);
     const Lanes::Doubles a = Lanes::load(parts), b = Lanes::load(parts + Lanes::kDoubles);
     const Lanes::Doubles real = Lanes::firsts(a, b), imaginary = Lanes::seconds(a, b);
     const Lanes::Doubles square = Lanes::multiply(imaginary, imaginary);
