@@ -74,7 +74,7 @@ struct Float8Table {
   static constexpr int kMantissa = MANTISSA, kMagnitude = 0x7f;
   static constexpr int kBias = (1 << (EXPONENT - 1)) - 1 + FNUZ;
   static constexpr float kScale = power_of_two(127 - kBias);
-  // The first magnitude that is no number, and the byte beyond the magnitudes that is none; -1: no such.
+  // The first magnitude that is no number, and a byte that is none as a whole (-1: there is none).
   static constexpr int kFirstSpecial = FNUZ ? 0x80 : FN ? 0x7f : 0x7c, kNothing = FNUZ ? 0x80 : -1;
   float values[256];
   constexpr Float8Table() : values() {

@@ -65,7 +65,10 @@ struct Lanes {
   // `sum` and the negative ones of v, which lanes PART · kDoubles … of the mask say.
   template <int PART>
   static Doubles add_negative(Doubles sum, Doubles v, Mask negative) {
-    const auto part = PART ? _kshiftri_mask32(negative, PART * kDoubles) : negative;
+    // Shifting 16 bits needs no upper ones, which would have to be cleared before.
+    const unsigned part = PART == 0   ? negative
+                          : PART == 1 ? _kshiftri_mask16(static_cast<__mmask16>(negative), 8)
+                                      : _kshiftri_mask32(negative, PART * kDoubles);
     return _mm512_mask_add_pd(sum, static_cast<__mmask8>(part), sum, v);
   }
   static double total(Doubles v) { return _mm512_reduce_add_pd(v); }
@@ -130,6 +133,7 @@ struct Lanes {
   static Mask negative32(Ints v) { return _mm512_movepi32_mask(v); }
   static Mask with_bits32(Ints v, Ints bits) { return _mm512_test_epi32_mask(v, bits); }
   static Mask zero_halves(Ints v) { return _mm512_testn_epi16_mask(v, all16(0x7fff)); }
+  static Mask negative_halves(Ints v) { return _mm512_cmpgt_epu16_mask(v, all16(0x8000)); }
   static Mask but(Mask mask, Mask without) { return mask & ~without; }
 
   // How many lanes the masks had: in the integer units, which have nothing else to do.
@@ -278,6 +282,7 @@ struct Lanes {
   static Mask negative32(Ints v) { return _mm256_srai_epi32(v, 31); }
   static Mask with_bits32(Ints, Ints) { return none(); }  // add_negative looks for itself
   static Mask zero_halves(Ints v) { return zero16(_mm256_add_epi16(v, v)); }
+  static Mask negative_halves(Ints v) { return but(negative16(v), zero_halves(v)); }
   static Mask but(Mask mask, Mask without) { return _mm256_andnot_si256(without, mask); }
 
   // Each lane counts for itself; a mask is -1 there.

@@ -237,9 +237,8 @@ struct HalfSteps {
   void step(const uint16_t* x, const uint16_t* order) {
     const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
     Widen::take(x, v, sums);
-    const Lanes::Mask zeros = Lanes::zero_halves(v);
-    zero.take(zeros);
-    negative.take(Lanes::but(Lanes::negative16(v), zeros));
+    zero.take(Lanes::zero_halves(v));
+    negative.take(Lanes::negative_halves(v));
     largest = Lanes::max_s16(compared, largest);
     above = Lanes::max_u16(compared, above);
     smallest = Lanes::min_u16(compared, smallest);
