@@ -1,8 +1,9 @@
 // The vector operations of the lean loops, for AVX-512 and for AVX2 with FMA.
 //
-// Compilers vectorise the plain loop as well, but not by what reaches the bandwidth of memory: masks
-// that select what is added, order and counts taken from the bits as they are stored, and sums of
-// small integers by multiply-adds of pairs. Functions are `static` for the reason given in stats.h.
+// Compilers vectorise the plain loop as well, but not by what reaches the bandwidth of memory:
+// masks that select what is added, order and counts taken from the bits as they are stored, and
+// sums of small integers by multiply-adds of pairs. Functions have no names outside of their file,
+// for the reason given in stats.h.
 #pragma once
 
 #include <immintrin.h>
@@ -269,7 +270,7 @@ struct Lanes {
   static Ints sums_of_bytes(Ints v) { return _mm256_sad_epu8(v, none()); }
   static Ints sums_of_products(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
   static int64_t zero_bytes(Ints v) {
-    return _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, none()))));
+    return negative_bytes(_mm256_cmpeq_epi8(v, none()));
   }
   static int64_t negative_bytes(Ints v) {
     return _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(v)));

@@ -1,8 +1,9 @@
-// The lean loops: what is wanted of a block of finite numbers, from the elements as they are stored.
+// The lean loops: what is wanted of a block of finite numbers, from the elements as they are
+// stored.
 //
-// Each `Lean<Type>` takes the elements of a block in as many pieces as they lie in, a step of vectors
-// at a time, and says what it found. Where there is none for a dtype, or no vector instructions, the
-// elements are copied as float32 or float64 and a plain loop reads the copy.
+// Each `Lean<Type>` takes the elements of a block in as many pieces as they lie in, a step of
+// vectors at a time, and says what it found. Where there is none for a dtype, or no vector
+// instructions, a plain loop reads the elements as float32 or float64, most of them copied.
 #pragma once
 
 #include "dtypes.h"
@@ -201,7 +202,8 @@ struct Float32Steps {
 struct WidenBfloat16 {
   static constexpr int kQuarter = Lanes::kDoubles;
   static void take(const uint16_t* x, Lanes::Ints v, Sums& sums) {
-    const Lanes::Mask odd = Lanes::negative32(v), even = Lanes::with_bits32(v, Lanes::all32(0x8000));
+    const Lanes::Mask odd = Lanes::negative32(v);
+    const Lanes::Mask even = Lanes::with_bits32(v, Lanes::all32(0x8000));
     const Lanes::Half first = Lanes::load_half(x), second = Lanes::load_half(x + 2 * kQuarter);
     sums.take<0, 0>(Lanes::widen(Lanes::even_words(first)), even);
     sums.take<1, 0>(Lanes::widen(Lanes::odd_words(first)), odd);
@@ -479,8 +481,8 @@ struct Int8Steps {
   static constexpr bool kSigned = std::is_signed_v<T>;
   static constexpr int kStep = Lanes::kBytes;
   static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
-  // Of signed numbers there is one more of each: the sum of |x|, and how many are negative. (What is
-  // not used would keep the compiler from having the rest in registers.)
+  // Of signed numbers there is one more of each: the sum of |x|, and how many are negative. (What
+  // is not used would keep the compiler from having the rest in registers.)
   static constexpr int kSums = kSigned ? 2 : 1;
 
   Lanes::Ints sums[kSums], squares = Lanes::none();
