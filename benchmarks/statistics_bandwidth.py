@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,25 +30,42 @@ Tensor = Any
 Measure = Callable[[], object]
 
 DTYPES = (
-    *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "complex64"),
-    *("int64", "int32", "int16", "int8", "uint8", "bool"),
+    *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2"),
+    *("float8_e8m0fnu", "complex64", "complex128", "int64", "int32", "int16", "int8"),
+    *("uint64", "uint32", "uint16", "uint8", "bool"),
 )
+CUT = ("float32", "bfloat16", "float16", "float64", "int64", "int32", "int16", "int8", "complex64")
+"""Whose columns are cut off as well."""
+DIFFERENT = 1 << 20
+"""So many numbers are drawn, and then repeated."""
 SMALL = (1, 64, 1024, 4096, 65536)
 RECORD = np.zeros(1, ROW_DTYPE)
 ADDRESS = RECORD.ctypes.data
 
 
 def values(dtype: str, count: int) -> Tensor:
-    """Numbers of both signs around zero, as activations and gradients are."""
-    generator = torch.Generator().manual_seed(0)
+    """Numbers of both signs around zero, as activations and gradients are, again and again."""
+    some = _some(dtype, min(count, DIFFERENT))
+    return some.repeat(-(-count // DIFFERENT))[:count] if count > DIFFERENT else some
+
+
+def _some(dtype: str, count: int) -> Tensor:
+    generator, kind = torch.Generator().manual_seed(0), getattr(torch, dtype)
     if dtype == "bool":
         return torch.randint(0, 2, (count,), generator=generator).bool()
+    if dtype == "float8_e8m0fnu":
+        return torch.randint(100, 128, (count,), generator=generator).byte().view(kind)
     if "int" in dtype:
         low = 0 if dtype.startswith("u") else -100
-        return torch.randint(low, 100, (count,), generator=generator).to(getattr(torch, dtype))
+        return torch.randint(low, 100, (count,), generator=generator).to(kind)
     if dtype.startswith("complex"):
-        return torch.view_as_complex(torch.randn(count, 2, generator=generator))
-    return torch.randn(count, generator=generator).to(getattr(torch, dtype))
+        return torch.view_as_complex(torch.randn(count, 2, generator=generator)).to(kind)
+    return torch.randn(count, generator=generator).to(kind)
+
+
+def of_bytes(dtype: str, size: int) -> Tensor:
+    """As many numbers as these bytes hold, which the caches do not."""
+    return values(dtype, size // getattr(torch, dtype).itemsize)
 
 
 def layouts(count: int) -> dict[str, Tensor]:
@@ -58,7 +76,6 @@ def layouts(count: int) -> dict[str, Tensor]:
     nan.view(-1)[::1000] = float("nan")
     return {
         "transposed": square.t(),
-        "columns cut off": square[:, : side - 7],
         "every second element": square.view(-1)[::2],
         "short rows": square.view(-1, 16)[:, :10],
         "expanded": square[:, :1].expand(side, side),
@@ -66,6 +83,12 @@ def layouts(count: int) -> dict[str, Tensor]:
         "mean 1000, std 1": square + 1000,
         "ones": torch.ones(side * side),
     }
+
+
+def cut(dtype: str, size: int) -> Tensor:
+    """A square matrix without its last columns: rows with gaps between them."""
+    side = int((size / getattr(torch, dtype).itemsize) ** 0.5)
+    return values(dtype, side * side).reshape(side, side)[:, : side - 7]
 
 
 def naive(tensor: Tensor) -> list[float]:
@@ -93,16 +116,19 @@ def best(measures: dict[str, Measure], rounds: int) -> dict[str, float]:
     return times
 
 
-def bandwidth(tensors: dict[str, Tensor], compute: Callable[[Tensor], object], rounds: int) -> None:
-    """Print one line per tensor."""
-    for name, tensor in tensors.items():
+def bandwidth(
+    tensors: dict[str, Callable[[], Tensor]], compute: Callable[[Tensor], object], rounds: int
+) -> None:
+    """Print one line per tensor; each is made when it is needed."""
+    for name, make in tensors.items():
+        tensor = make()
         size = tensor.numel() * tensor.element_size()
         memory = torch.empty(0).set_(tensor.untyped_storage())
         times = best({"read": memory.sum, "row": lambda t=tensor: compute(t)}, rounds)
         plain = memory.numel() * 4 / times["read"]
         found = size / times["row"]
         print(
-            f"  {name:22} {found / 1e9:6.2f} GB/s   {found / plain:6.1%} of {plain / 1e9:.1f} GB/s",
+            f"  {name:24} {found / 1e9:6.2f} GB/s   {found / plain:6.1%} of {plain / 1e9:.1f} GB/s",
             flush=True,
         )
 
@@ -126,9 +152,11 @@ def latencies(compute: Callable[[Tensor], object], repeat: int) -> None:
 def report(title: str, compute: Callable[[Tensor], object], count: int, quick: bool) -> None:
     """All figures of one implementation."""
     print(f"{title}: large tensors", flush=True)
-    rounds = 7 if quick else 2
-    bandwidth({dtype: values(dtype, count) for dtype in DTYPES}, compute, rounds)
-    bandwidth(layouts(count), compute, rounds)
+    rounds = 15 if quick else 2
+    plain = {dtype: partial(of_bytes, dtype, 4 * count) for dtype in DTYPES}
+    columns = {f"{dtype}, columns cut": partial(cut, dtype, 4 * count) for dtype in CUT}
+    others = {name: (lambda t=tensor: t) for name, tensor in layouts(count).items()}
+    bandwidth(plain | columns | others, compute, rounds)
     print(f"{title}: small tensors", flush=True)
     latencies(compute, 2000 if quick else 50)
 
@@ -136,7 +164,7 @@ def report(title: str, compute: Callable[[Tensor], object], count: int, quick: b
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--all", action="store_true", help="NumPy, torch operators, other variants")
-    parser.add_argument("--elements", type=int, default=32 << 20)
+    parser.add_argument("--elements", type=int, default=32 << 20, help="of float32")
     options = parser.parse_args()
     torch.set_num_threads(1)
     fill, library = native_cpu.filler(), native_cpu.load()

@@ -13,6 +13,14 @@ namespace {
 
 constexpr double kInf = __builtin_inf();
 
+// Memory of the program need not be aligned.
+template <class T>
+inline T load(const T* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
 template <class To, class From>
 inline To bit_cast(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -66,7 +74,7 @@ struct Float8Table {
   static constexpr int kMantissa = MANTISSA, kMagnitude = 0x7f;
   static constexpr int kBias = (1 << (EXPONENT - 1)) - 1 + FNUZ;
   static constexpr float kScale = power_of_two(127 - kBias);
-  // The first magnitude that is no number, and the byte beyond the magnitudes that is none; -1: no such.
+  // The first magnitude that is no number, and a byte that is none as a whole (-1: there is none).
   static constexpr int kFirstSpecial = FNUZ ? 0x80 : FN ? 0x7f : 0x7c, kNothing = FNUZ ? 0x80 : -1;
   float values[256];
   constexpr Float8Table() : values() {

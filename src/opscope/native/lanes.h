@@ -1,8 +1,9 @@
 // The vector operations of the lean loops, for AVX-512 and for AVX2 with FMA.
 //
-// Compilers vectorise the plain loop as well, but not by what reaches the bandwidth of memory: masks
-// that select what is added, order and counts taken from the bits as they are stored, and sums of
-// small integers by multiply-adds of pairs. Functions are `static` for the reason given in stats.h.
+// Compilers vectorise the plain loop as well, but not by what reaches the bandwidth of memory:
+// masks that select what is added, order and counts taken from the bits as they are stored, and
+// sums of small integers by multiply-adds of pairs. Functions have no names outside of their file,
+// for the reason given in stats.h.
 #pragma once
 
 #include <immintrin.h>
@@ -65,7 +66,10 @@ struct Lanes {
   // `sum` and the negative ones of v, which lanes PART · kDoubles … of the mask say.
   template <int PART>
   static Doubles add_negative(Doubles sum, Doubles v, Mask negative) {
-    const auto part = PART ? _kshiftri_mask32(negative, PART * kDoubles) : negative;
+    // Shifting 16 bits needs no upper ones, which would have to be cleared before.
+    const unsigned part = PART == 0   ? negative
+                          : PART == 1 ? _kshiftri_mask16(static_cast<__mmask16>(negative), 8)
+                                      : _kshiftri_mask32(negative, PART * kDoubles);
     return _mm512_mask_add_pd(sum, static_cast<__mmask8>(part), sum, v);
   }
   static double total(Doubles v) { return _mm512_reduce_add_pd(v); }
@@ -73,7 +77,7 @@ struct Lanes {
   static double highest(Doubles v) { return _mm512_reduce_max_pd(v); }
 
   // The moduli of complex numbers of float32 that are one vector.
-  static Doubles moduli(const float* x) {
+  static Doubles moduli(const void* x) {
     const Ints v = load_ints(x);
     const Doubles real = widen(_mm512_cvtepi64_epi32(v));
     const Doubles imaginary = widen(_mm512_cvtepi64_epi32(_mm512_srli_epi64(v, 32)));
@@ -130,6 +134,7 @@ struct Lanes {
   static Mask negative32(Ints v) { return _mm512_movepi32_mask(v); }
   static Mask with_bits32(Ints v, Ints bits) { return _mm512_test_epi32_mask(v, bits); }
   static Mask zero_halves(Ints v) { return _mm512_testn_epi16_mask(v, all16(0x7fff)); }
+  static Mask negative_halves(Ints v) { return _mm512_cmpgt_epu16_mask(v, all16(0x8000)); }
   static Mask but(Mask mask, Mask without) { return mask & ~without; }
 
   // How many lanes the masks had: in the integer units, which have nothing else to do.
@@ -214,7 +219,7 @@ struct Lanes {
     return _mm_cvtsd_f64(_mm_max_sd(both, _mm_unpackhi_pd(both, both)));
   }
 
-  static Doubles moduli(const float* x) {
+  static Doubles moduli(const void* x) {
     const Ints order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const Ints apart = _mm256_permutevar8x32_epi32(load_ints(x), order);
     const Doubles real = widen(_mm256_castsi256_si128(apart));
@@ -265,7 +270,7 @@ struct Lanes {
   static Ints sums_of_bytes(Ints v) { return _mm256_sad_epu8(v, none()); }
   static Ints sums_of_products(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
   static int64_t zero_bytes(Ints v) {
-    return _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, none()))));
+    return negative_bytes(_mm256_cmpeq_epi8(v, none()));
   }
   static int64_t negative_bytes(Ints v) {
     return _mm_popcnt_u32(static_cast<unsigned>(_mm256_movemask_epi8(v)));
@@ -278,6 +283,7 @@ struct Lanes {
   static Mask negative32(Ints v) { return _mm256_srai_epi32(v, 31); }
   static Mask with_bits32(Ints, Ints) { return none(); }  // add_negative looks for itself
   static Mask zero_halves(Ints v) { return zero16(_mm256_add_epi16(v, v)); }
+  static Mask negative_halves(Ints v) { return but(negative16(v), zero_halves(v)); }
   static Mask but(Mask mask, Mask without) { return _mm256_andnot_si256(without, mask); }
 
   // Each lane counts for itself; a mask is -1 there.

@@ -1,8 +1,9 @@
-// The lean loops: what is wanted of a block of finite numbers, from the elements as they are stored.
+// The lean loops: what is wanted of a block of finite numbers, from the elements as they are
+// stored.
 //
-// Each `Lean<Type>` takes the elements of a block in as many pieces as they lie in, a step of vectors
-// at a time, and says what it found. Where there is none for a dtype, or no vector instructions, the
-// elements are copied as float32 or float64 and a plain loop reads the copy.
+// Each `Lean<Type>` takes the elements of a block in as many pieces as they lie in, a step of
+// vectors at a time, and says what it found. Where there is none for a dtype, or no vector
+// instructions, a plain loop reads the elements as float32 or float64, most of them copied.
 #pragma once
 
 #include "dtypes.h"
@@ -50,7 +51,7 @@ Block<F> lean(const F* x, int64_t count) {
 #pragma omp simd reduction(+ : sum, abs, squares, zero, negative) reduction(min : low) \
     reduction(max : high)
   for (int64_t i = 0; i < count; ++i) {
-    const F v = x[i];
+    const F v = load(x + i);
     const double d = v;
     sum += d;
     abs += __builtin_fabs(d);
@@ -150,7 +151,7 @@ class InSteps {
     if (i < count) {
       alignas(Lanes::kBytes) Stored sums[Steps::kStep] = {};
       alignas(Lanes::kBytes) Stored order[Steps::kStep];
-      for (Stored& one : order) one = x[i];
+      for (Stored& one : order) one = load(x + i);
       std::memcpy(sums, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
       std::memcpy(order, x + i, static_cast<size_t>(count - i) * sizeof(Stored));
       steps.step(sums, order);
@@ -201,7 +202,8 @@ struct Float32Steps {
 struct WidenBfloat16 {
   static constexpr int kQuarter = Lanes::kDoubles;
   static void take(const uint16_t* x, Lanes::Ints v, Sums& sums) {
-    const Lanes::Mask odd = Lanes::negative32(v), even = Lanes::with_bits32(v, Lanes::all32(0x8000));
+    const Lanes::Mask odd = Lanes::negative32(v);
+    const Lanes::Mask even = Lanes::with_bits32(v, Lanes::all32(0x8000));
     const Lanes::Half first = Lanes::load_half(x), second = Lanes::load_half(x + 2 * kQuarter);
     sums.take<0, 0>(Lanes::widen(Lanes::even_words(first)), even);
     sums.take<1, 0>(Lanes::widen(Lanes::odd_words(first)), odd);
@@ -237,9 +239,8 @@ struct HalfSteps {
   void step(const uint16_t* x, const uint16_t* order) {
     const Lanes::Ints v = Lanes::load_ints(x), compared = Lanes::load_ints(order);
     Widen::take(x, v, sums);
-    const Lanes::Mask zeros = Lanes::zero_halves(v);
-    zero.take(zeros);
-    negative.take(Lanes::but(Lanes::negative16(v), zeros));
+    zero.take(Lanes::zero_halves(v));
+    negative.take(Lanes::negative_halves(v));
     largest = Lanes::max_s16(compared, largest);
     above = Lanes::max_u16(compared, above);
     smallest = Lanes::min_u16(compared, smallest);
@@ -347,7 +348,7 @@ struct ReadFloat64 {
 struct ReadComplex64 {
   using Stored = Parts<float>;
   bool lost() const { return false; }
-  Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(&x->real); }
+  Lanes::Doubles operator()(const Stored* x) { return Lanes::moduli(x); }
 };
 
 // The squares must not vanish, nor lose digits; if they overflow, the modulus shows it.
@@ -355,7 +356,7 @@ struct ReadComplex128 {
   using Stored = Parts<double>;
   Lanes::Count64 tiny;
   Lanes::Doubles operator()(const Stored* x) {
-    const double* parts = &x->real;
+    const auto* parts = reinterpret_cast<const double*>(x);
     const Lanes::Doubles a = Lanes::load(parts), b = Lanes::load(parts + Lanes::kDoubles);
     const Lanes::Doubles real = Lanes::firsts(a, b), imaginary = Lanes::seconds(a, b);
     const Lanes::Doubles square = Lanes::multiply(imaginary, imaginary);
@@ -480,8 +481,8 @@ struct Int8Steps {
   static constexpr bool kSigned = std::is_signed_v<T>;
   static constexpr int kStep = Lanes::kBytes;
   static constexpr int64_t kBlock = kLeanBytes / sizeof(T);
-  // Of signed numbers there is one more of each: the sum of |x|, and how many are negative. (What is
-  // not used would keep the compiler from having the rest in registers.)
+  // Of signed numbers there is one more of each: the sum of |x|, and how many are negative. (What
+  // is not used would keep the compiler from having the rest in registers.)
   static constexpr int kSums = kSigned ? 2 : 1;
 
   Lanes::Ints sums[kSums], squares = Lanes::none();

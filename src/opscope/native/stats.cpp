@@ -78,9 +78,9 @@ template <class Type>
 void convert(const typename Type::Stored* from, int64_t stride, int64_t count,
              typename Type::Element* to) {
   if (stride == 1) {
-    for (int64_t i = 0; i < count; ++i) to[i] = Type::get(from[i]);
+    for (int64_t i = 0; i < count; ++i) to[i] = Type::get(load(from + i));
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = Type::get(from[i * stride]);
+    for (int64_t i = 0; i < count; ++i) to[i] = Type::get(load(from + i * stride));
   }
 }
 
@@ -94,7 +94,7 @@ void convert<Float16>(const uint16_t* from, int64_t stride, int64_t count, float
       _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
     }
   }
-  for (; i < count; ++i) to[i] = half_to_float(from[i * stride]);
+  for (; i < count; ++i) to[i] = half_to_float(load(from + i * stride));
 }
 #endif
 
@@ -153,7 +153,7 @@ void spread_around_mean(const F* x, int64_t count, Moments& found) {
     double rest = 0, squares = 0;
 #pragma omp simd reduction(+ : rest, squares)
     for (int64_t i = 0; i < count; ++i) {
-      const F v = x[i];
+      const F v = load(x + i);
       const bool counts = FINITE || ((v < infinity) & (v > -infinity));
       const double d = counts ? static_cast<double>(v) - center : 0.0;
       rest += d;
@@ -178,7 +178,7 @@ Moments careful(const F* x, int64_t count, Partial& into) {
 #pragma omp simd reduction(+ : nan, posinf, neginf, zero, negative, sum, abs, squares) \
     reduction(min : low) reduction(max : high)
   for (int64_t i = 0; i < count; ++i) {
-    const F v = x[i];
+    const F v = load(x + i);
     nan += v != v;
     posinf += v == infinity;
     neginf += v == -infinity;
@@ -217,7 +217,8 @@ template <class T>
 uint64_t count_long_in(const T* x, int64_t count, const double* range) {
   uint64_t inside = 0;
   for (int64_t i = 0; i < count; ++i) {
-    inside += (x[i] + 0.0L >= range[0]) & (x[i] + 0.0L <= range[1]);
+    const long double v = static_cast<long double>(load(x + i));
+    inside += (v >= range[0]) & (v <= range[1]);
   }
   return inside;
 }
@@ -287,22 +288,23 @@ inline void fold_exact(const ExactBlock& block, int64_t count, Partial& into) {
 
 template <class T>
 void fold_large(const T* x, int64_t count, Partial& into) {
-  Wide sum = 0, abs = 0, low = x[0], high = x[0];
+  Wide sum = 0, abs = 0, low = load(x), high = low;
   double squares = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const Wide v = x[i];
+    const T stored = load(x + i);
+    const Wide v = stored;
     sum += v;
     abs += v < 0 ? -v : v;
     low = v < low ? v : low;
     high = v > high ? v : high;
     into.zero += v == 0;
     into.negative += v < 0;
-    squares = multiply_add(static_cast<double>(x[i]), static_cast<double>(x[i]), squares);
+    squares = multiply_add(static_cast<double>(stored), static_cast<double>(stored), squares);
   }
   const Wide center = sum / count;
   double spread = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const Wide away = x[i] < center ? center - x[i] : x[i] - center;
+    const Wide v = load(x + i), away = v < center ? center - v : v - center;
     const double distance = static_cast<double>(static_cast<uint64_t>(away));
     spread = multiply_add(distance, distance, spread);
   }
@@ -323,7 +325,7 @@ bool all_small(const T* x, int64_t count) {
   // One comparison for both ends: x + 2^42 as unsigned is below 2^43.
   uint64_t seen = 0;
   const uint64_t shift = std::is_signed_v<T> ? kSmall : 0;
-  for (int64_t i = 0; i < count; ++i) seen |= static_cast<uint64_t>(x[i]) + shift;
+  for (int64_t i = 0; i < count; ++i) seen |= static_cast<uint64_t>(load(x + i)) + shift;
   return seen < static_cast<uint64_t>(kSmall) * 2;
 }
 
@@ -573,7 +575,7 @@ void fold_pair_block(const Element* a, const Element* b, int64_t count, const Pa
 #pragma omp simd reduction(+ : distance, size, finite, outside, nan_a, nan_b) \
     reduction(max : largest)
   for (int64_t i = 0; i < count; ++i) {
-    const Measured m = measure(a[i], b[i], scale);
+    const Measured m = measure(load(a + i), load(b + i), scale);
     distance += m.finite ? m.scaled_distance : 0.0;
     size += m.finite ? m.scaled_size : 0.0;
     largest = m.distance > largest ? m.distance : largest;
