@@ -124,7 +124,7 @@ def gpt2(compiled: bool, batch: int, length: int) -> Training:
 
 
 def make(words: str) -> Training:
-    """The training called so: "gpt", "operators 1000", "parameters 10 sgd foreach", "gpt2 8 1024"."""
+    """The training called so: "gpt", "operators 9", "parameters 9 sgd foreach", "gpt2 8 1024"."""
     name, *rest = words.split()
     if name == "gpt2":
         return gpt2(rest[2:] == ["compiled"], int(rest[0]), int(rest[1]))

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.recorder import Recorder, recording
-from opscope.capture.fallback import Fallback
+from opscope.capture import hook
 from opscope.events import Want
 from opscope.read.run import open_run
 
@@ -127,8 +127,16 @@ COMPLEX: dict[str, Callable[[], Any]] = {
 }
 
 
+def skip_what_modes_get_wrong() -> None:
+    """docs/concepts.md names what torch does differently under any dispatch mode."""
+    if hook.load() is None:
+        pytest.skip("under a mode torch does this differently")
+
+
 @pytest.mark.parametrize("name", COMPLEX)
 def test_complex_results_are_the_plain_ones(name, capsys) -> None:
+    if name == "matrix_rank_out":
+        skip_what_modes_get_wrong()
     program = COMPLEX[name]
     assert same(watched(program), plain(program))
     assert "internal error" not in capsys.readouterr().err
@@ -145,6 +153,8 @@ def test_gradients_of_complex_lstsq() -> None:
 
 
 def test_gradients_of_median_and_prod() -> None:
+    skip_what_modes_get_wrong()
+
     def program() -> list[Tensor]:
         x = torch.randn(9, requires_grad=True)
         x.prod().backward()
@@ -302,8 +312,8 @@ def test_a_mode_of_the_script_sees_what_it_saw() -> None:
         return log.seen
 
     expected = program()
-    with recording(Recorder(EVERYTHING)) as seen:
-        if isinstance(seen.capture._seen_by, Fallback):
+    with recording(Recorder(EVERYTHING)):
+        if hook.load() is None:
             pytest.skip("a mode is a mode among others")
         assert program() == expected
 
@@ -311,7 +321,7 @@ def test_a_mode_of_the_script_sees_what_it_saw() -> None:
 def test_tensors_get_no_python_objects_that_the_script_did_not_ask_for() -> None:
     """Autograd adds in place where nobody else holds a gradient: also in the first step."""
     with recording(Recorder(EVERYTHING)) as seen:
-        if isinstance(seen.capture._seen_by, Fallback):
+        if hook.load() is None:
             pytest.skip("under a mode autograd adds out of place")
         weight = nn.Parameter(torch.ones(3))
         optimizer = torch.optim.SGD([weight], 0.1)
@@ -395,6 +405,8 @@ def output_of(*command: str, cwd: Path) -> tuple[str, str]:
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
 def test_compiled_code_is_not_compiled_again(tmp_path: Path) -> None:
+    if hook.load() is None:
+        pytest.skip("a mode sees some of compiled code")
     (tmp_path / "train.py").write_text(COMPILED)
     expected, _ = output_of("train.py", cwd=tmp_path)
     found, said = output_of(

@@ -29,6 +29,7 @@ from opscope.events import Node, Source
 _next_number = torch.autograd._get_sequence_nr
 _PLAIN = Tensor.__torch_dispatch__
 _ORDINARY = (Tensor, torch.nn.Parameter)
+_ANCHOR_EVERY = 1000
 _RESERVED = -1 << 32
 """Stands for the last number while numbers are reserved: no operator can have made so many."""
 
@@ -63,7 +64,9 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._watch = watch
         self._numbering = Numbering()
         self._pushed = False
-        watch.current_grad_node = _current_grad_node
+        self._anchors: tuple[list[Any], list[Any]] = ([], [])
+        self._anchored = (0, 0)
+        watch.current_grad_node = self._current_grad_node
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded; the rest is for native code."""
@@ -177,6 +180,27 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             self._add_view(result, args[0], self._watch.source_of(args[0]))
         return result
 
+    def _current_grad_node(self) -> GradNode | None:
+        current = torch._C._current_autograd_node()
+        if current is None:
+            return None
+        self._anchor(current)
+        return current._sequence_nr(), current.name(), getattr(current, "variable", None)
+
+    def _anchor(self, node: Any) -> None:
+        """Keep some of the Python objects that asking for a node makes, until a step later.
+
+        torch frees nodes with such objects by recursion, which ends at one that is kept: without
+        that the stack overflows in a graph of 50,000 operators.
+        """
+        step, count = self._anchored
+        if step != self._watch.step:
+            self._anchors = (self._anchors[1], [])
+            step, count = self._watch.step, 0
+        if count % _ANCHOR_EVERY == 0:
+            self._anchors[1].append(node)
+        self._anchored = (step, count + 1)
+
     def enter_hook(self) -> int:
         """Operators of a pack hook run between an operator's numbering and the operator."""
         self._numbering.reserve(self._watch.threads.local.state)
@@ -250,13 +274,6 @@ def _run(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     excluded = torch._C._dispatch_tls_local_exclude_set()
     with torch._C._ForceDispatchKeyGuard(included, excluded - _LAZY):
         return call(*args, **kwargs)
-
-
-def _current_grad_node() -> GradNode | None:
-    current = torch._C._current_autograd_node()
-    if current is None:
-        return None
-    return current._sequence_nr(), current.name(), getattr(current, "variable", None)
 
 
 def push(mode: TorchDispatchMode) -> None:

@@ -17,7 +17,7 @@ import torch
 from opscope.capture import guards
 from opscope.capture.failures import is_of_device, is_ours, report_device
 from opscope.capture.operators import Operator, as_texts
-from opscope.capture.stacks import is_generated_file, is_user_file
+from opscope.capture.stacks import is_compiled_file, is_user_file
 from opscope.capture.thread_state import Site, ThreadState
 from opscope.capture.watching import ENGINE, UNKNOWN, Begun, OperatorWatch
 from opscope.events import Node, Output, Source
@@ -81,7 +81,7 @@ class Hook:
                 "by_id": watch.names.by_id,
                 "engine_code": ENGINE,
                 "user_file": is_user_file,
-                "generated_file": is_generated_file,
+                "compiled_file": is_compiled_file,
                 "begin": self._begin,
                 "finish": watch.finish,
                 "end_setup": watch.end_setup,

@@ -148,11 +148,11 @@ class Names:
         self._enter(tensor, entry)
         return entry
 
-    def let_go(self, tensor: torch.Tensor) -> Outside | None:
-        """Hold nothing of this tensor for a while; returns its name."""
+    def let_go(self, tensor: torch.Tensor) -> int:
+        """Hold no reference to this tensor for a while; returns what it was known by."""
         key = self._key(tensor)
         self._refs.pop(key, None)
-        return self.by_id.pop(key, None)
+        return key
 
     def take_back(self, tensor: torch.Tensor, name: Outside) -> None:
         """Know a tensor again, by what it is known by now."""

@@ -17,6 +17,11 @@ _TORCH = str(Path(torch.__file__).parent)
 _OPSCOPE = str(Path(opscope.__file__).parent)
 _STDLIB = sysconfig.get_path("stdlib")
 _CHECKPOINT = str(Path(_TORCH) / "utils" / "checkpoint.py")
+_COMPILING = (
+    f"{_TORCH}/_inductor/",
+    f"{_TORCH}/_functorch/_aot_autograd/",
+    f"{_TORCH}/_dynamo/convert_frame.py",
+)
 _MAX_FRAMES = 200
 
 
@@ -36,13 +41,15 @@ def is_user_file(name: str) -> bool:
 
 
 @functools.cache
-def is_generated_file(name: str) -> bool:
-    """Whether a file is code that Inductor has written, whose operators are not looked into."""
-    return "/torchinductor_" in name or name.startswith(_inductor_cache() + "/")
+def is_compiled_file(name: str) -> bool:
+    """Whether a file is code that Inductor has written, or torch's own around such code.
 
-
-def _inductor_cache() -> str:
-    return os.environ.get("TORCHINDUCTOR_CACHE_DIR", "") or "/torchinductor"
+    What runs there is not looked into.
+    """
+    if name.startswith(_COMPILING):
+        return True
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")
+    return "/torchinductor_" in name or bool(cache and name.startswith(cache + "/"))
 
 
 def find_user_frame(frame: FrameType) -> FrameType:

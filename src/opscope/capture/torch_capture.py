@@ -545,14 +545,15 @@ class TorchCapture:
 
         def swap_tensors(one: Tensor, other: Tensor) -> None:
             with quiet():
-                names = [self._names.let_go(tensor) for tensor in (one, other)]
+                keys = [self._names.let_go(tensor) for tensor in (one, other)]
                 for tensor in (one, other):
                     self._watch.forget(tensor)
             try:
                 original(one, other)
             finally:
                 with quiet():
-                    for tensor, name in zip((one, other), names, strict=True):
+                    named = [self._names.by_id.pop(key, None) for key in keys]
+                    for tensor, name in zip((one, other), named, strict=True):
                         if name is not None:
                             self._names.take_back(tensor, name)
 

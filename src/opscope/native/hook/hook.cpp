@@ -38,7 +38,7 @@ void configure(PyObject* settings) {
   h.known = reinterpret_cast<KnownObject*>(h.known_object.get())->map;
   h.engine_code = take(settings, "engine_code");
   h.user_file = take(settings, "user_file");
-  h.generated_file = take(settings, "generated_file");
+  h.compiled_file = take(settings, "compiled_file");
   h.begin = take(settings, "begin");
   h.finish = take(settings, "finish");
   h.end_setup = take(settings, "end_setup");

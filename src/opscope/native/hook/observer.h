@@ -126,7 +126,7 @@ inline PyObject* enter_thread() {
   return state;
 }
 
-// Whether torch's own code was called by code that Inductor has written.
+// Whether the code that called torch belongs to compiled code.
 inline bool is_compiled(PyFrameObject* frame) {
   if (frame == nullptr) return false;
   Ref at = Ref::share(reinterpret_cast<PyObject*>(frame));
@@ -134,13 +134,13 @@ inline bool is_compiled(PyFrameObject* frame) {
   while (at && (kind = kind_of_code(code_of(as_frame(at)))) == Code::kOther) {
     at = back_of(as_frame(at));
   }
-  return kind == Code::kGenerated;
+  return kind == Code::kCompiled;
 }
 
 inline void watch(Call& call, Arguments arguments) {
   PyObject* state = enter_thread();
   PyFrameObject* frame = PyEval_GetFrame();
-  if (frame != nullptr && kind_of_code(code_of(frame)) == Code::kGenerated) return;
+  if (frame != nullptr && kind_of_code(code_of(frame)) == Code::kCompiled) return;
   collect(call, arguments);
   call.hidden = false;
   if (may_end_setup(call, state)) {

@@ -69,7 +69,7 @@ inline Code kind_of_code(PyObject* code) {
   const auto says = [&name](const Ref& function) {
     return checked(PyObject_CallOneArg(function.get(), name.get())).get() == Py_True;
   };
-  const Code kind = says(hook->generated_file) ? Code::kGenerated
+  const Code kind = says(hook->compiled_file) ? Code::kCompiled
                     : says(hook->user_file)    ? Code::kUser
                                                : Code::kOther;
   if (hook->known_codes.size() >= kCodesRemembered) {

@@ -80,8 +80,8 @@ struct SiteHash {
   }
 };
 
-// Whose code it is: the user's, that of torch and such, or what a compiler has written.
-enum class Code : uint8_t { kOther, kUser, kGenerated };
+// Whose code it is: the user's, that of torch and such, or what belongs to compiled code.
+enum class Code : uint8_t { kOther, kUser, kCompiled };
 
 struct FoundSite {
   PyObject* site = nullptr;  // kept alive by `sites`
@@ -89,7 +89,7 @@ struct FoundSite {
 };
 
 struct Hook {
-  Ref local, sites, late, by_id, engine_code, user_file, generated_file, outside, unknown, plan_for,
+  Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, raised, end_setup,
       new_operator;
   Ref known_object, order, changed;
