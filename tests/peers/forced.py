@@ -16,6 +16,7 @@ OTHER_FORMULA = """torch asks `isTensorSubclassLike`, which is true under any mo
 another formula: out of place, with eigenvectors that nobody asked for, or folded otherwise"""
 CONJUGATES = """a conjugate that is made inside of a kernel is read as if it were none: under a mode
 kernels run with lazy conjugation switched off"""
+CRASH = "torch itself crashes under any mode: a tangent of zeros has no memory there"
 RANK = "`matrix_rank(out=)` does not write to `out` under a mode"
 
 _ALWAYS = {
@@ -77,6 +78,9 @@ _SINCE_2_15 = {
     CONJUGATES: {
         "op:linalg.matrix_sqrth": "call conjugated dual jvp",
         "op:linalg.polar": "call conjugated dual jvp out second",
+    },
+    CRASH: {
+        "op:ldexp": "dual jvp",
     },
 }
 

@@ -57,7 +57,7 @@ class Report:
     crashes: dict[str, str] = dataclasses.field(default_factory=dict)
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     by_empty_mode: list[str] = dataclasses.field(default_factory=list)
-    """Differences that a dispatch mode which does nothing makes just the same."""
+    """Failures that a dispatch mode which does nothing makes just the same."""
     slowest: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -133,7 +133,7 @@ def run(plan: Plan, says: Says = lambda text: None) -> Report:
                 _take(key.data, selector, report, says)
     if report.crashes and plan.watcher != "nothing":
         _excuse_plain_crashes(plan, report)
-    if report.differences and report.engine == "python":
+    if report.failures and report.engine == "python":
         _compare_with_empty_mode(plan, report)
     report.seconds = time.monotonic() - began
     return report
@@ -202,13 +202,19 @@ def _excuse_plain_crashes(plan: Plan, report: Report) -> None:
 
 
 def _compare_with_empty_mode(plan: Plan, report: Report) -> None:
-    """Find the differences that any dispatch mode makes."""
-    names = sorted({unit_of(name) for name in report.differences})
-    only = frozenset(report.differences)
+    """Find the failures that any dispatch mode makes."""
+    names = sorted({unit_of(name) for name in report.failures})
+    only = frozenset(report.failures)
     bare = run(dataclasses.replace(plan, names=names, watcher=EMPTY_MODE, only=only))
     report.by_empty_mode = [
-        name for name, what in report.differences.items() if bare.differences.get(name) == what
+        *(name for name, what in report.differences.items() if bare.differences.get(name) == what),
+        *(name for name, what in report.crashes.items() if _same_end(bare.crashes.get(name), what)),
     ]
+
+
+def _same_end(one: str | None, other: str) -> bool:
+    """Whether two crashes are of one kind; they need not have the same frames."""
+    return one is not None and one.splitlines()[0] == other.splitlines()[0]
 
 
 def unit_of(case: str) -> str:

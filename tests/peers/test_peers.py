@@ -29,11 +29,12 @@ def checked(engine: str, *arguments: str) -> Report:
 
 
 def _leave_out_what_is_forced(report: Report) -> None:
-    """Take listed differences out that a mode which does nothing makes just the same."""
+    """Take listed failures out that a mode which does nothing makes just the same."""
     listed = forced()
     for name in report.by_empty_mode:
         if entry_of(name) in listed:
-            del report.differences[name]
+            report.differences.pop(name, None)
+            report.crashes.pop(name, None)
 
 
 def entry_of(case: str) -> str:
