@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +32,13 @@ class Case:
     """Parts of the outcome whose tensors must have rows."""
     own_steps: bool = False
     """Whether it has an optimizer, which then says where steps end."""
+
+
+def seed() -> None:
+    """Begin all random numbers anew."""
+    random.seed(SEED)
+    np.random.seed(SEED)
+    torch.default_generator.manual_seed(SEED)  # `torch.manual_seed` looks at the stack for CUDA
 
 
 class Program(nn.Module):
@@ -62,8 +71,9 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
     memo = {} if memo is None else memo
     if isinstance(value, Tensor):
         if id(value) not in memo:
-            needs = value.requires_grad
-            memo[id(value)] = copy.deepcopy(value.detach()).requires_grad_(needs)
+            plain = value.detach()
+            plain = copy.deepcopy(plain) if value.layout is torch.strided else plain.clone()
+            memo[id(value)] = plain.requires_grad_(value.requires_grad)
         return memo[id(value)]
     if isinstance(value, (list, tuple)):
         items = [copied(item, memo) for item in value]

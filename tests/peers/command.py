@@ -29,10 +29,13 @@ def main(arguments: Sequence[str]) -> int:
         given.jobs,
         given.limit,
     )
-    progress = given.progress and not given.json
-    report = run(plan, (lambda text: print(text, flush=True)) if progress else lambda text: None)
+    report = run(plan, _say if given.progress else lambda text: None)
     print(json.dumps(dataclasses.asdict(report)) if given.json else told(report))
     return 1 if report.failures else 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for one case")
     parser.add_argument("--json", action="store_true", help="the report as one JSON object")
     parser.add_argument("--list", action="store_true", help="only name the units")
-    parser.add_argument("--progress", action="store_true", help="say each unit as it ends")
+    parser.add_argument(
+        "--progress", action="store_true", help="say each unit as it ends, on stderr"
+    )
     return parser
 
 

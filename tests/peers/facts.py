@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+_BOOKKEEPING = ("version", "grad_fn")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 Path = tuple[str, ...]
 
@@ -33,6 +36,22 @@ class TensorFacts:
 
     kind: tuple[tuple[str, Any], ...]
     data: bytes | tuple[Any, ...]
+
+
+def without_bookkeeping(facts: Any) -> Any:
+    """Facts without what torch notes of how a tensor was made, but for the inputs."""
+    if isinstance(facts, TensorFacts):
+        kind = tuple(item for item in facts.kind if item[0] not in _BOOKKEEPING)
+        data = facts.data
+        if isinstance(data, tuple):
+            data = tuple(map(without_bookkeeping, data))
+        return TensorFacts(kind, data)
+    if isinstance(facts, dict):
+        return {
+            key: item if key == "inputs" else without_bookkeeping(item)
+            for key, item in facts.items()
+        }
+    return [*map(without_bookkeeping, facts)] if isinstance(facts, list) else facts
 
 
 def facts_of(value: Any) -> Any:
@@ -109,27 +128,33 @@ def _parts(tensor: Tensor) -> tuple[Tensor, ...]:
     return (tensor.to_dense(),)
 
 
-def first_difference(one: Any, other: Any, path: Path = ()) -> str:
-    """Where two trees of facts first differ, in words; empty if they do not."""
+def differences(one: Any, other: Any, path: Path = ()) -> Iterator[str]:
+    """Where two trees of facts differ, in words."""
     where = ".".join(path) or "result"
     if type(one) is not type(other):
-        return f"{where}: {_short(one)} became {_short(other)}"
-    if isinstance(one, dict):
-        if one.keys() != other.keys():
-            return f"{where}: {sorted(one)} became {sorted(other)}"
-        found = (first_difference(one[key], other[key], (*path, key)) for key in one)
-        return next((text for text in found if text), "")
-    if isinstance(one, list):
-        if len(one) != len(other):
-            return f"{where}: {len(one) - 1} items became {len(other) - 1}"
-        found = (
-            first_difference(a, b, (*path, str(number - 1)))
-            for number, (a, b) in enumerate(zip(one, other, strict=True))
-        )
-        return next((text for text in found if text), "")
-    if isinstance(one, TensorFacts) and one != other:
-        return f"{where}: {_tensor_difference(one, other)}"
-    return "" if one == other else f"{where}: {_short(one)} became {_short(other)}"
+        yield f"{where}: {_short(one)} became {_short(other)}"
+    elif isinstance(one, dict) and one.keys() != other.keys():
+        yield f"{where}: {sorted(one)} became {sorted(other)}"
+    elif isinstance(one, list) and len(one) != len(other):
+        yield f"{where}: {len(one) - 1} items became {len(other) - 1}"
+    elif isinstance(one, dict):
+        for key in one:
+            yield from differences(one[key], other[key], (*path, key))
+    elif isinstance(one, list):
+        for number, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(a, b, (*path, str(number - 1)))
+    elif one != other:
+        both = isinstance(one, TensorFacts)
+        what = _tensor_difference(one, other) if both else f"{_short(one)} became {_short(other)}"
+        yield f"{where}: {what}"
+
+
+def difference(one: Any, other: Any) -> str:
+    """The first difference, and how many more there are with a number that is theirs alone."""
+    found = list(differences(one, other))
+    if len(found) < 2:
+        return "".join(found)
+    return f"{found[0]} (and {len(found) - 1} more, {zlib.crc32(repr(found).encode()):08x})"
 
 
 def _tensor_difference(one: TensorFacts, other: TensorFacts) -> str:
@@ -164,5 +189,5 @@ def _short(value: Any) -> str:
     if isinstance(value, TensorFacts):
         kind = dict(value.kind)
         return f"a tensor of {kind['dtype']} {kind['shape']}"
-    text = str(value)
+    text = "other results" if isinstance(value, (list, dict)) else str(value)
     return text if len(text) <= 300 else f"{text[:300]}…"

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from opscope.events import ValueStats
-from peers.cases import SEED, Case, Outcome, attempt, tensors_in
-from peers.facts import facts_of, first_difference
+from peers.cases import Case, Outcome, attempt, seed, tensors_in
+from peers.facts import difference, facts_of, without_bookkeeping
 from peers.rows import expected_row, has_numbers, wrong_numbers
 from peers.watchers import Observer, Watch, identity_of
 
@@ -41,19 +41,21 @@ class Verdict:
     """How many tensors were compared with their rows."""
 
 
-def judge(case: Case, watching: Watching) -> Verdict:
-    """Run a case plainly and watched, and compare."""
+def judge(case: Case, watching: Watching, bookkeeping: bool = True) -> Verdict:
+    """Run a case plainly and watched, and compare; `bookkeeping` too, or only what it is of."""
     state = _state_of_torch()
     first, second = (_plain(case, fill) for fill in _FILLS[:2])
-    if first_difference(first, second):
-        return Verdict(skipped=f"not reproducible: {first_difference(first, second)}")
+    found = difference(first, second)
+    if found:
+        return Verdict(skipped=f"not reproducible: {found}")
     try:
         watch, outcomes, rng = _watched(case, watching)
     except Exception:  # noqa: BLE001 - a case keeps what it raises: this is the watcher's
         return Verdict([f"watching raised: {traceback.format_exc()}"])
     verdict = Verdict()
     for run, outcome in enumerate(outcomes):
-        found = first_difference(first, facts_of({**outcome, "rng": rng[run]}))
+        facts = facts_of({**outcome, "rng": rng[run]})
+        found = _difference(first, facts, bookkeeping)
         if found:
             verdict.differences.append(f"run {run}: {found}")
     verdict.differences += [f"complaint: {line}" for line in watch.complaints]
@@ -63,6 +65,12 @@ def judge(case: Case, watching: Watching) -> Verdict:
     if _state_of_torch() != state:
         verdict.differences.append(f"left behind: {state} became {_state_of_torch()}")
     return verdict
+
+
+def _difference(one: Any, other: Any, bookkeeping: bool) -> str:
+    if bookkeeping:
+        return difference(one, other)
+    return difference(without_bookkeeping(one), without_bookkeeping(other))
 
 
 def _plain(case: Case, fill: int) -> Any:
@@ -79,7 +87,7 @@ def _watched(case: Case, watching: Watching) -> tuple[Watch, list[Outcome], list
     outcomes, rng = [], []
     with _run(_FILLS[2]), watching(case.own_steps) as watch:
         for given in inputs:
-            _seed()
+            seed()
             outcomes.append(case.run(given))
             rng.append(_random_state())
             watch.run_ended()
@@ -89,7 +97,7 @@ def _watched(case: Case, watching: Watching) -> tuple[Watch, list[Outcome], list
 @contextlib.contextmanager
 def _run(fill: int) -> Iterator[None]:
     """The same surroundings for every run, but for what new memory is filled with."""
-    _seed()
+    seed()
     _fill_new_memory(fill)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -102,12 +110,6 @@ def _fill_new_memory(byte: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_PERTURB, byte)
-
-
-def _seed() -> None:
-    random.seed(SEED)
-    np.random.seed(SEED)
-    torch.default_generator.manual_seed(SEED)  # `torch.manual_seed` looks at the stack for CUDA
 
 
 def _random_state() -> list[Any]:

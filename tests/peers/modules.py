@@ -10,7 +10,6 @@ import torch
 from torch.testing._internal.common_modules import module_db
 
 from peers.cases import (
-    SEED,
     Case,
     Outcome,
     attempt,
@@ -18,6 +17,7 @@ from peers.cases import (
     differentiable_in,
     direction_like,
     leaves_in,
+    seed,
 )
 from peers.operators import chosen
 
@@ -41,7 +41,7 @@ def cases(name: str, most: int) -> list[Case]:
 
 
 def _inputs(info: Any, training: bool) -> list[tuple[int, Any]]:
-    torch.default_generator.manual_seed(SEED)
+    seed()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return list(

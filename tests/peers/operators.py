@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.testing._internal.common_methods_invocations import op_db
 
 from peers.cases import (
-    SEED,
     Case,
     Outcome,
     as_forward,
@@ -23,6 +22,7 @@ from peers.cases import (
     differentiable_in,
     direction_like,
     leaves_in,
+    seed,
     tensors_in,
 )
 
@@ -83,7 +83,7 @@ def _has_gradient(op: Any, dtype: torch.dtype) -> bool:
 
 def _samples(op: Any, dtype: torch.dtype, with_gradient: bool) -> list[tuple[int, Any]]:
     """Numbered sample inputs; none that is large."""
-    torch.default_generator.manual_seed(SEED)
+    seed()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = op.sample_inputs_func(op, "cpu", dtype, with_gradient)
@@ -92,7 +92,7 @@ def _samples(op: Any, dtype: torch.dtype, with_gradient: bool) -> list[tuple[int
 
 
 def _errors(op: Any) -> list[tuple[int, Any]]:
-    torch.default_generator.manual_seed(SEED)
+    seed()
     return list(enumerate(itertools.islice(op.error_inputs_func(op, "cpu"), _MOST_GENERATED)))
 
 

@@ -16,7 +16,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -24,9 +23,9 @@ import torch._decomp.decompositions_for_jvp
 
 from peers import units
 from peers.judge import judge
-from peers.watchers import WATCHERS, engine_name
+from peers.watchers import EMPTY_MODE, WATCHERS, engine_name, forgets_bookkeeping
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 """How long a case may take before it counts as hanging."""
 Message = dict[str, Any]
 Says = Callable[[str], None]
@@ -57,6 +56,8 @@ class Report:
     differences: dict[str, str] = dataclasses.field(default_factory=dict)
     crashes: dict[str, str] = dataclasses.field(default_factory=dict)
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    by_empty_mode: list[str] = dataclasses.field(default_factory=list)
+    """Failures that a dispatch mode which does nothing makes just the same."""
     slowest: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -132,6 +133,8 @@ def run(plan: Plan, says: Says = lambda text: None) -> Report:
                 _take(key.data, selector, report, says)
     if report.crashes and plan.watcher != "nothing":
         _excuse_plain_crashes(plan, report)
+    if report.failures and report.engine == "python":
+        _compare_with_empty_mode(plan, report)
     report.seconds = time.monotonic() - began
     return report
 
@@ -198,6 +201,22 @@ def _excuse_plain_crashes(plan: Plan, report: Report) -> None:
         report.skipped[name] = "ends the process without being watched, too"
 
 
+def _compare_with_empty_mode(plan: Plan, report: Report) -> None:
+    """Find the failures that any dispatch mode makes."""
+    names = sorted({unit_of(name) for name in report.failures})
+    only = frozenset(report.failures)
+    bare = run(dataclasses.replace(plan, names=names, watcher=EMPTY_MODE, only=only))
+    report.by_empty_mode = [
+        *(name for name, what in report.differences.items() if bare.differences.get(name) == what),
+        *(name for name, what in report.crashes.items() if _same_end(bare.crashes.get(name), what)),
+    ]
+
+
+def _same_end(one: str | None, other: str) -> bool:
+    """Whether two crashes are of one kind; they need not have the same frames."""
+    return one is not None and one.splitlines()[0] == other.splitlines()[0]
+
+
 def unit_of(case: str) -> str:
     """The unit of a case's whole name."""
     return case.rpartition(":")[0]
@@ -246,6 +265,7 @@ def _do_unit(plan: Plan, name: str, after: str, pipe: int) -> None:
     began = time.monotonic()
     most = units.ALL_SAMPLES if plan.only else plan.most
     waiting = bool(after)
+    bookkeeping = not forgets_bookkeeping(plan.watcher)
     found = units.cases_of(name, most)
     for case in found:
         full = f"{name}:{case.name}"
@@ -254,12 +274,7 @@ def _do_unit(plan: Plan, name: str, after: str, pipe: int) -> None:
             continue
         _say(pipe, at=full)
         faulthandler.dump_traceback_later(plan.limit_s, exit=True)
-        verdict = judge(case, WATCHERS[plan.watcher])
+        verdict = judge(case, WATCHERS[plan.watcher], bookkeeping)
         faulthandler.cancel_dump_traceback_later()
         _say(pipe, case=full, **dataclasses.asdict(verdict))
     _say(pipe, unit=name, seconds=time.monotonic() - began)
-
-
-def here() -> Path:
-    """The folder that is run as a program."""
-    return Path(__file__).parent

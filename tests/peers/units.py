@@ -55,8 +55,20 @@ def _spread(names: Sequence[str], share: int) -> list[str]:
 
 
 def chunks(units: Sequence[str], number: int) -> list[list[str]]:
-    """Parts of about the same work: neighbours are alike, so every part gets some of each."""
-    return [list(units[part::number]) for part in range(number)]
+    """Parts of about the same work: neighbours are alike, so every part gets some of each.
+
+    All dtypes of an operator are in the same part.
+    """
+    by_subject: dict[str, list[str]] = {}
+    for unit in units:
+        by_subject.setdefault(subject_of(unit), []).append(unit)
+    groups = list(by_subject.values())
+    return [[unit for group in groups[part::number] for unit in group] for part in range(number)]
+
+
+def subject_of(unit: str) -> str:
+    """The unit without its dtype: `op:sin:float32` is of `op:sin`."""
+    return unit.rpartition(":")[0] if unit.startswith("op:") else unit
 
 
 def cases_of(unit: str, most: int = MOST_SAMPLES) -> list[Case]:
@@ -65,7 +77,7 @@ def cases_of(unit: str, most: int = MOST_SAMPLES) -> list[Case]:
     if kind == "program":
         return difficult.cases(rest)
     if kind == "optimizer":
-        return optimizers.cases(rest, 4 * most)
+        return optimizers.cases(rest, 2 * most if most <= FEW_SAMPLES else 8 * most)
     if kind == "module":
         return modules.cases(rest, most)
     name, _, dtype = rest.rpartition(":")

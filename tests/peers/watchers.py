@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import signal
@@ -90,6 +91,16 @@ def opscope(own_steps: bool = False) -> Iterator[Watch]:
     watch.said = stderr.getvalue()
 
 
+def forgets_bookkeeping(watcher: str) -> bool:
+    """Whether this watches by a dispatch mode, under which torch itself keeps other books.
+
+    Torch then avoids writing to tensors it has just made, so how often they were written to, and
+    the names of the functions they came from, are others; see `forced.py`.
+    """
+    return watcher == EMPTY_MODE or (watcher == "opscope" and engine_name() == "python")
+
+
+@functools.cache
 def engine_name() -> str:
     """What does the watching in this process, in a word: "native" or "python"."""
     with recording(Recorder(STATS)) as recorder:
@@ -237,7 +248,10 @@ WATCHERS: dict[str, Callable[..., contextlib.AbstractContextManager[Watch]]] = {
 
 
 class Observer(TorchDispatchMode):
-    """Keeps copies of what operators return: independent of opscope, and never used beside it."""
+    """Keeps copies of what operators return: independent of opscope, and never used beside it.
+
+    Memory that nothing was written to yet has no row and is not kept.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,7 +259,7 @@ class Observer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        for tensor in tensors_in(result):
+        for tensor in tensors_in(() if "empty" in func.__name__ else result):
             if tensor.layout is torch.strided and not tensor.is_nested:
                 self.seen.add(identity_of(tensor))
         return result
