@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.engines import needs_observer
 from helpers.recorder import Recorder
 from opscope.events import IO, Want
 
@@ -67,6 +68,7 @@ def test_complex_values_and_gradients(record) -> None:
     assert seen.steps[0].losses[0].value == 30.0
 
 
+@needs_observer
 def test_complex_scalars_in_backward_are_recorded_in_every_step(record, capsys) -> None:
     weight = nn.Parameter(torch.tensor([3 + 4j, -6 + 8j]))
     seen = train(record, weight, lambda w: (w * 2j).abs().sum(), steps=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from helpers.engines import needs_observer
 from helpers.recorder import Recorder, recording
-from opscope.capture import hook
 from opscope.events import Want
 from opscope.read.run import open_run
 
@@ -127,16 +126,9 @@ COMPLEX: dict[str, Callable[[], Any]] = {
 }
 
 
-def skip_what_modes_get_wrong() -> None:
-    """docs/concepts.md names what torch does differently under any dispatch mode."""
-    if hook.load() is None:
-        pytest.skip("under a mode torch does this differently")
-
-
+@needs_observer
 @pytest.mark.parametrize("name", COMPLEX)
 def test_complex_results_are_the_plain_ones(name, capsys) -> None:
-    if name == "matrix_rank_out":
-        skip_what_modes_get_wrong()
     program = COMPLEX[name]
     assert same(watched(program), plain(program))
     assert "internal error" not in capsys.readouterr().err
@@ -152,9 +144,8 @@ def test_gradients_of_complex_lstsq() -> None:
         torch.testing.assert_close(found, expected)  # two plain runs differ in the last bits
 
 
+@needs_observer
 def test_gradients_of_median_and_prod() -> None:
-    skip_what_modes_get_wrong()
-
     def program() -> list[Tensor]:
         x = torch.randn(9, requires_grad=True)
         x.prod().backward()
@@ -305,6 +296,7 @@ class Log(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@needs_observer
 def test_a_mode_of_the_script_sees_what_it_saw() -> None:
     def program() -> list[str]:
         with Log() as log:
@@ -313,16 +305,13 @@ def test_a_mode_of_the_script_sees_what_it_saw() -> None:
 
     expected = program()
     with recording(Recorder(EVERYTHING)):
-        if hook.load() is None:
-            pytest.skip("a mode is a mode among others")
         assert program() == expected
 
 
+@needs_observer
 def test_tensors_get_no_python_objects_that_the_script_did_not_ask_for() -> None:
     """Autograd adds in place where nobody else holds a gradient: also in the first step."""
     with recording(Recorder(EVERYTHING)) as seen:
-        if hook.load() is None:
-            pytest.skip("under a mode autograd adds out of place")
         weight = nn.Parameter(torch.ones(3))
         optimizer = torch.optim.SGD([weight], 0.1)
         for _ in range(2):
@@ -403,10 +392,8 @@ def output_of(*command: str, cwd: Path) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
+@needs_observer
 def test_compiled_code_is_not_compiled_again(tmp_path: Path) -> None:
-    if hook.load() is None:
-        pytest.skip("a mode sees some of compiled code")
     (tmp_path / "train.py").write_text(COMPILED)
     expected, _ = output_of("train.py", cwd=tmp_path)
     found, said = output_of(

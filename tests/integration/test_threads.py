@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from helpers.engines import needs_observer
+
+pytestmark = needs_observer
+
 STEPS = 4
 
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import opscope
+from helpers.engines import needs_observer
 from helpers.models import MODELS, assert_identical
 from helpers.watched import Formula, train, watched
 from opscope.errors import ConfigError
@@ -288,6 +289,7 @@ def test_a_bad_parameter_is_seen_after_steps_that_were_not_watched(tmp_path: Pat
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@needs_observer
 def test_a_training_in_a_thread(tmp_path: Path) -> None:
     with watched(tmp_path) as found:
         thread = threading.Thread(target=train, args=(6, log_of_zero(3)))

@@ -104,7 +104,7 @@ def forgets_bookkeeping(watcher: str) -> bool:
 def engine_name() -> str:
     """What does the watching in this process, in a word: "native" or "python"."""
     with recording(Recorder(STATS)) as recorder:
-        return "python" if recorder.capture._mode.hook is None else "native"
+        return "python" if recorder.capture._watch.hook is None else "native"
 
 
 class _Mode(TorchDispatchMode):
