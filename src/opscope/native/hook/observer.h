@@ -288,8 +288,9 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   Call& call = *static_cast<Call*>(context);
   const Leaving leaving(call);
   if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
-  const bool raised = std::uncaught_exceptions() > call.exceptions;
   const Arguments results = last(all(fn.outputs()), call.op->returns);
+  const bool raised =
+      std::uncaught_exceptions() > call.exceptions || results.size() < call.op->returns;
   PyObject* node = call.node.get();  // which capture keeps
   with_python([&] {
     conclude(call, results, raised);

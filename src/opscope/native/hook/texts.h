@@ -69,6 +69,7 @@ inline bool is_number(const at::Tensor& tensor) {
 
 inline Ref number_in(const at::Tensor& tensor) {
   const void* data = tensor.unsafeGetTensorImpl()->data();
+  if (data == nullptr) return checked(PyFloat_FromDouble(0.0));  // a zero that takes no memory
   switch (tensor.scalar_type()) {
     case c10::ScalarType::Double: return checked(PyFloat_FromDouble(*static_cast<const double*>(data)));
     case c10::ScalarType::Long: return checked(PyLong_FromLongLong(*static_cast<const int64_t*>(data)));
