@@ -272,12 +272,8 @@ class Pipeline:
         """Deliver the steps whose rows are ready; wait until at most so many are left."""
         while self._ended:
             spans, moments, late, sinks, record = self._ended[0]
-            if late is not None:
-                if len(self._ended) > under_way:
-                    late.ticket.wait()
-                elif not late.ticket.ready():
-                    return
-                late.deliver()
+            if late is not None and not _arrived(late, wait=len(self._ended) > under_way):
+                return
             self._ended.popleft()
             self._deliver_rows(sinks, spans, moments)
             self._each(sinks, "step_end", record())
@@ -347,3 +343,17 @@ class Pipeline:
             f"internal error in {type(sink).__name__}.{callback}: {type(error).__name__}: {error} "
             f"({where.filename}:{where.lineno}); it is switched off, training goes on"
         )
+
+
+def _arrived(late: Late, wait: bool) -> bool:
+    """Whether rows that were late are there now; what a failed device still owes never will be."""
+    try:
+        if wait:
+            late.ticket.wait()
+        elif not late.ticket.ready():
+            return False
+        late.deliver()
+    except Exception as error:  # noqa: BLE001 - the sinks are still to be told, and closed
+        first = str(error).strip().partition("\n")[0]
+        say_once(f"the device has failed ({first}): nothing can be read from it any more", "device")
+    return True
