@@ -119,9 +119,11 @@ def test_the_gradient_of_a_slice_write_belongs_to_its_line(step) -> None:
 @each_step
 def test_item_assignment_is_a_copy_with_its_own_gradient(step) -> None:
     seen = trained(SetItem)
-    copy = seen.one("copy_", step, "forward")
+    # From torch 2.15 on a number is written by another operator.
+    (copy,) = seen.of_type("copy_", step, "forward") or seen.of_type("fill_", step, "forward")
     assert copy.inputs[0].item() == 6.0
-    assert copy.inputs[1].item() == copy.outputs[0].item() == 7.0
+    assert copy.outputs[0].item() == 7.0
+    assert copy.node.op_type == "fill_" or copy.inputs[1].item() == 7.0
     assert source_node(seen.one("sum", step, "forward")) == copy.node.name
     zeros = seen.one("zeros_like", step, "backward")
     assert zeros.node.forward is copy.node

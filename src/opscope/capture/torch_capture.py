@@ -509,7 +509,10 @@ class TorchCapture:
     def _patch_checkpoint(self) -> None:
         """What a checkpoint runs again in backward runs in the scope it first ran in."""
         module = torch.utils.checkpoint
-        generator = module._checkpoint_without_reentrant_generator
+        name = "_checkpoint_without_reentrant_generator"
+        if hasattr(module, f"{name}_impl"):  # from torch 2.15 on
+            name = f"{name}_impl"
+        generator = getattr(module, name)
         reentrant = module.CheckpointFunction
 
         @functools.wraps(generator)
@@ -521,7 +524,7 @@ class TorchCapture:
             def apply(cls, function: Any, *args: Any) -> Any:
                 return reentrant.apply(self._in_this_scope(function), *args)
 
-        self._patches.wrap(module, "_checkpoint_without_reentrant_generator", lambda _: start)
+        self._patches.wrap(module, name, lambda _: start)
         self._patches.set(module, "CheckpointFunction", CheckpointFunction)
 
     def _in_this_scope(self, function: Callable[..., Any]) -> Callable[..., Any]:
