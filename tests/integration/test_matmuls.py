@@ -73,7 +73,9 @@ def test_linear_module_on_three_dimensions_has_its_scope_everywhere(record) -> N
         model(batch).sum().backward()
         optimizer.step()
     inside = [c for c in seen.calls if "0-Linear" in c.node.scope]
-    assert [c.node.op_type for c in inside[:4]] == ["view", "t", "addmm", "view"]
+    *first, last = [c.node.op_type for c in inside[:4]]
+    assert first == ["view", "t", "addmm"]
+    assert last in ("view", "_unsafe_view")  # the latter from torch 2.15 on
     torch.testing.assert_close(seen.gradient("0.weight"), batch.sum((0, 1)).expand(5, 4))
     torch.testing.assert_close(seen.gradient("0.bias"), torch.full((5,), 6.0))
     scopes = {c.node.scope for c in seen.of_type("AccumulateGrad")}
