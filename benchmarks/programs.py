@@ -68,7 +68,7 @@ def facts() -> dict[str, object]:
 
     built = build_hook(torch)
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
@@ -78,7 +78,8 @@ def facts() -> dict[str, object]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
+    """What the processor is called."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from others import Empty, Naive
+from programs import processor
 
 import opscope
 from opscope.capture import hook
@@ -201,22 +202,13 @@ def quiet() -> Iterator[None]:
 
 
 def prepare() -> dict[str, str]:
-    """Build what is native, now instead of in the background, and say what there is."""
+    """Build what is native, so that nothing that is measured does, and say what there is."""
     built = build_hook(torch)
     native = hook.load()
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "statistics": native_cpu.features(),
         "hook": "native" if native is not None else f"none ({built.reason or 'switched off'})",
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

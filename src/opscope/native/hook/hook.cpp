@@ -25,10 +25,9 @@ Ref take(PyObject* settings, const char* name) {
 }
 
 void configure(PyObject* settings) {
-  static uint64_t generation = 0;
   auto made = std::make_unique<Hook>();
   Hook& h = *made;
-  h.generation = ++generation;
+  h.generation = next_number();
   h.local = take(settings, "local");
   h.sites = take(settings, "sites");
   h.late = take(settings, "late");
@@ -151,7 +150,7 @@ PyObject* py_set_state(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "ppl", &recording, &only_python, &revision)) return nullptr;
   return guarded([&] {
     const bool resumes = recording != 0 && !hook->recording;
-    if (resumes) ++hook->resumption;
+    if (resumes) hook->resumption = next_number();
     hook->recording = recording != 0;
     if (resumes) enter_thread();
     hook->only_python = only_python != 0;
@@ -165,7 +164,7 @@ PyObject* py_remove(PyObject*, PyObject*) {
   observe(false);
   if (hook != nullptr) {
     hook->recording = false;
-    ++hook->generation;  // calls under way are nobody's
+    hook->generation = next_number();  // calls under way are nobody's
     hook->rows.lanes.clear();
   }
   Py_RETURN_NONE;

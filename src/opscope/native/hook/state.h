@@ -90,7 +90,7 @@ struct FoundSite {
 
 struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
-      add_outputs, begin_call, end_call, before_write, report, begin, finish, raised, end_setup,
+      add_outputs, begin_call, end_call, before_write, report, begin, finish, end_setup,
       new_operator;
   Ref known_object, order, changed;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
@@ -116,6 +116,12 @@ struct Hook {
 };
 
 inline Hook* hook = nullptr;
+
+// Numbers that are never given twice in a process: for captures, and for when one resumes.
+inline uint64_t next_number() {
+  static uint64_t last = 0;
+  return ++last;
+}
 
 struct Call;
 
