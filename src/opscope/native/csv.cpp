@@ -117,6 +117,7 @@ struct Out {
 
   void character(char value) { *next++ = value; }
   void text(const char* from, int64_t size) {
+    if (size == 0) return;  // there may be no memory for no text
     std::memcpy(next, from, static_cast<size_t>(size));
     next += size;
   }
