@@ -127,20 +127,16 @@ inline PyObject* enter_thread() {
 }
 
 // Whether the code that called torch belongs to compiled code.
-inline bool is_compiled(PyFrameObject* frame) {
-  if (frame == nullptr) return false;
-  Ref at = Ref::share(reinterpret_cast<PyObject*>(frame));
+inline bool is_compiled(Frame at) {
   Code kind = Code::kOther;
-  while (at && (kind = kind_of_code(code_of(as_frame(at)))) == Code::kOther) {
-    at = back_of(as_frame(at));
-  }
+  while (at && (kind = kind_of_code(at.code())) == Code::kOther) at = at.back();
   return kind == Code::kCompiled;
 }
 
 inline void watch(Call& call, Arguments arguments) {
   PyObject* state = enter_thread();
-  PyFrameObject* frame = PyEval_GetFrame();
-  if (frame != nullptr && kind_of_code(code_of(frame)) == Code::kCompiled) return;
+  Frame frame = Frame::current();
+  if (frame && kind_of_code(frame.code()) == Code::kCompiled) return;
   collect(call, arguments);
   call.hidden = false;
   if (may_end_setup(call, state)) {
@@ -151,11 +147,11 @@ inline void watch(Call& call, Arguments arguments) {
   if (begin(call, state, frame)) {
     ++hook->native_calls;
   } else {
-    call.hidden = is_compiled(frame);
+    call.hidden = is_compiled(std::move(frame));
     if (call.hidden) return;
     call.sources.clear();
     here().arguments = arguments;
-    begin_in_python(call, frame);
+    begin_in_python(call);
   }
   number_nodes(state, call.node.get());
 }
@@ -222,7 +218,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
       Aside aside;
       checked(PyObject_CallNoArgs(hook->end_setup.get()));
     }
-    begin_in_python(call, PyEval_GetFrame());
+    begin_in_python(call);
   }
   number_nodes(state, call.node.get());
   if (call.interrupted) return;

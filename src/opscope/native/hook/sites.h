@@ -4,10 +4,10 @@
 #include <Python.h>
 
 #include <c10/core/GradMode.h>
-#include <frameobject.h>
 
 #include "autograd.h"
 #include "call.h"
+#include "frames.h"
 #include "state.h"
 
 namespace opscope {
@@ -80,19 +80,15 @@ inline Code kind_of_code(PyObject* code) {
   return hook->known_codes[code] = kind;
 }
 
-inline bool is_user_code(PyObject* code) { return kind_of_code(code) == Code::kUser; }
-
-inline PyObject* code_of(PyFrameObject* frame) {  // borrowed: the frame keeps it
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  Py_DECREF(code);
-  return reinterpret_cast<PyObject*>(code);
+// The innermost frame of the user's code, or the outermost of all if there is none.
+inline Frame user_frame(Frame at) {
+  while (kind_of_code(at.code()) != Code::kUser) {
+    Frame back = at.back();
+    if (!back) break;
+    at = std::move(back);
+  }
+  return at;
 }
-
-inline Ref back_of(PyFrameObject* frame) {
-  return Ref::take(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
-}
-
-inline PyFrameObject* as_frame(const Ref& ref) { return reinterpret_cast<PyFrameObject*>(ref.get()); }
 
 inline Ref number(long value) { return checked(PyLong_FromLong(value)); }
 inline Ref address(const void* pointer) { return checked(PyLong_FromVoidPtr(const_cast<void*>(pointer))); }
@@ -181,13 +177,13 @@ inline bool find_subject(const Call& call, Found& found) {
 }
 
 // Which call site this is; false if Python must find out.
-inline bool find_site(PyObject* state, const Call& call, PyFrameObject* frame, Found& found) {
+inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Found& found) {
   int phase = static_cast<int>(hook->phase.number(state));
   PyObject* scope = hook->scope.get(state);
   SiteKey& key = found.key;
   key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
-  PyObject* code = frame == nullptr ? nullptr : code_of(frame);
-  if (frame == nullptr || code == hook->engine_code.get()) {
+  PyObject* code = frame ? frame.code() : nullptr;
+  if (code == nullptr || code == hook->engine_code.get()) {
     phase = kBackward;
     if (!find_origin(state, found)) return false;
   } else {
@@ -205,23 +201,18 @@ inline bool find_site(PyObject* state, const Call& call, PyFrameObject* frame, F
     }
     key.scope = scope;
     key.code = code;
-    key.lasti = PyFrame_GetLasti(frame);
+    key.lasti = frame.lasti();
     if (phase == kOptimizer) {
       if (!find_subject(call, found)) return false;
     } else {
       found.subject = Ref::share(Py_None);
-      Ref user = Ref::share(reinterpret_cast<PyObject*>(frame));
-      while (!is_user_code(code_of(as_frame(user)))) {
-        Ref back = back_of(as_frame(user));
-        if (!back) break;
-        user = std::move(back);
-      }
-      key.user = code_of(as_frame(user));
-      key.user_lasti = PyFrame_GetLasti(as_frame(user));
+      Frame user = user_frame(frame);
+      key.user = user.code();
+      key.user_lasti = user.lasti();
       if (hook->depth.number(state) != 0) {
         // In a module, a helper called from two lines is two places.
-        Ref caller = back_of(as_frame(user));
-        key.caller_lasti = caller ? PyFrame_GetLasti(as_frame(caller)) : 0;
+        const Frame caller = user.back();
+        key.caller_lasti = caller ? caller.lasti() : 0;
       }
     }
   }

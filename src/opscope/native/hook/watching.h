@@ -80,7 +80,7 @@ inline void set_sources(Call& call, PyObject* node) {
 }
 
 // Everything before the operator runs; false, with nothing changed, if Python must do it.
-inline bool begin(Call& call, PyObject* state, PyFrameObject* frame) {
+inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   if (hook->only_python || call.op->only_python) return false;
   if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
   if (!hook->admitted.truth(state) || hook->phase.number(state) == kSetup) return false;
@@ -163,18 +163,17 @@ inline void finish(Call& call, Arguments results) {
 }
 
 // Has Python see to a call, before it runs or, if it was deferred, after it.
-inline void begin_in_python(Call& call, PyFrameObject* frame) {
+inline void begin_in_python(Call& call) {
   Aside aside;
   ++hook->python_calls;
   if (call.op->fresh && !call.tensors.empty()) known().drop(call.base().unsafeGetTensorImpl());
   Ref sources = checked(PyList_New(0));
   for (const at::Tensor& tensor : call.tensors) append(sources, Ref::share(source_of(tensor)));
-  PyObject* where = frame == nullptr ? Py_None : reinterpret_cast<PyObject*>(frame);
   call.objects = inputs_of(call);
   Ref written = written_by(call, call.objects);
   call.begun = checked(PyObject_CallFunctionObjArgs(hook->begin.get(), call.op->object.get(),
                                                     call.objects.get(), sources.get(),
-                                                    written.get(), where, nullptr));
+                                                    written.get(), current_frame_object(), nullptr));
   call.node = Ref::share(hook->begun_node.get(call.begun.get()));
   if (!call.tensors.empty()) {
     call.has_base = true;
