@@ -12,6 +12,7 @@ from opscope.analysis.check_select import Selector
 from opscope.analysis.soundness import Birth, Soundness
 from opscope.events import Node, Phase
 from opscope.read.run import Rank
+from opscope.stats.record import bad_among
 from opscope.watch.evaluate import birth_hit
 from opscope.watch.selection import base_type
 from opscope.watch.watchpoint import Watchpoint
@@ -44,7 +45,7 @@ class Overflows:
         self._findings.values += len(records) * len(self._watchpoints)
         first = int(records["step"].min())
         self._first = first if self._first is None else min(first, self._first)
-        bad = (records["nan"] | records["posinf"] | records["neginf"]) > 0
+        bad = bad_among(records)
         self._steps.update(np.unique(records["step"][bad]).tolist())
 
     def check(self, rank: Rank) -> None:

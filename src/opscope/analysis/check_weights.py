@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opscope.events import Node, Outside, Phase
 from opscope.read.graph import Sources
-from opscope.stats.record import INPUT, ROW_DTYPE
+from opscope.stats.record import INPUT, joined
 from opscope.watch.numbers import Change, Numbers
 from opscope.watch.outcome import NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.watch.selection import is_watched, is_weight
@@ -114,7 +114,7 @@ class ParameterInputs:
     def weights(self) -> Weights:
         """What was kept, in order."""
         names = list(self._names)
-        found = np.concatenate(self._found) if self._found else np.empty(0, ROW_DTYPE)
+        found = joined(self._found)
         return in_order(found, [names[n] for part in self._found_names for n in part.tolist()])
 
 

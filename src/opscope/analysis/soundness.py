@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import SETUP_GRAPH, Node, Output, Outside, Phase, Source
-from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
+from opscope.stats.record import INPUT, OUTPUT, bad_among, has_bad, joined
 from opscope.watch.selection import base_type
 
 Records = NDArray[np.void]
@@ -159,10 +159,10 @@ class Soundness:
         self._parts.append(records)
         if self._first_step is None and len(records):
             self._first_step = int(records["step"][0])
-        self._note_buffers(records, nodes)
-        wrong = np.flatnonzero(records["nan"] | records["posinf"] | records["neginf"])
-        if len(wrong):
-            for node, call, inputs, outputs in _calls(records[wrong], nodes):
+        if has_bad(records):
+            wrong = records[bad_among(records)]
+            self._note_buffers(wrong, nodes)
+            for node, call, inputs, outputs in _calls(wrong, nodes):
                 if node.graph != SETUP_GRAPH:
                     self._see(node, call, inputs, outputs)
         if self._inner:
@@ -244,9 +244,7 @@ class Soundness:
 
     def records(self) -> Records:
         """All rows of the step so far."""
-        if len(self._parts) == 1:
-            return self._parts[0]
-        return np.concatenate(self._parts) if self._parts else np.empty(0, ROW_DTYPE)
+        return joined(self._parts)
 
     def _is_fault(self, node: Node) -> bool:
         return any(

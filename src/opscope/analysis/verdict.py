@@ -13,7 +13,7 @@ import numpy as np
 from opscope.analysis.explain import Case, Explanation, Known, explain
 from opscope.analysis.soundness import Birth, Records, Soundness, Status, ancestors
 from opscope.events import Frame, Node, Output, Source
-from opscope.stats.record import INPUT, OUTPUT, row_from
+from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
 Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
 _BEFORE = 5
@@ -165,7 +165,7 @@ def _reached(step: Step) -> dict[str, Any]:
 def _spread(soundness: Soundness, origin: Birth) -> dict[str, int]:
     records = soundness.records()
     later = records[(records["call"] >= origin.call) & (records["io"] == OUTPUT)]
-    bad = np.count_nonzero(later["nan"] | later["posinf"] | later["neginf"])
+    bad = np.count_nonzero(bad_among(later))
     return {"values": int(bad), "of": len(later)}
 
 
@@ -196,7 +196,7 @@ def _abnormal(step: Step, origin: Birth) -> dict[str, Any] | None:
     now = now[(now["io"] == OUTPUT) & (now["call"] < origin.call)]
     if step.earlier is None or not len(step.earlier):
         return None
-    rows = np.concatenate([step.earlier[step.earlier["io"] == OUTPUT], now])
+    rows = joined([step.earlier[step.earlier["io"] == OUTPUT], now])
     rows = rows[(rows["kind"] == 0) & (rows["count"] > 0)]
     size = np.maximum(np.abs(rows["min"]), np.abs(rows["max"]))
     size = np.where(np.isfinite(size), size, np.inf)

@@ -21,7 +21,7 @@ from opscope.read.stored import Stored
 from opscope.read.value_type import ValueType
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import rank_directories
-from opscope.stats.record import INPUT, INT, OUTPUT, ROW_BYTES, ROW_DTYPE, UINT, VALID
+from opscope.stats.record import INPUT, INT, OUTPUT, ROW_DTYPE, UINT, VALID, joined
 from opscope.stats.row import Row
 
 METADATA = ".dump_metadata"
@@ -169,7 +169,7 @@ class DumpRank:
         ]
         records = [part.records for part in chosen]
         return DumpValues(
-            _joined(records),
+            joined(records),
             [stored for part in chosen for stored in part.stored],
             [dtype for part in chosen for dtype in part.dtypes],
             _EVERYTHING.union([HAS_INF]).intersection(
@@ -259,15 +259,6 @@ class DumpRank:
             self._note(
                 f"tensors were saved as samples of {number} elements; only those are checked"
             )
-
-
-def _joined(parts: list[Records]) -> Records:
-    """All records in one array of the same layout, which `concatenate` would change."""
-    joined = np.empty(sum(map(len, parts)), ROW_DTYPE)
-    opaque = np.dtype(f"V{ROW_BYTES}")
-    if parts:
-        np.concatenate([part.view(opaque) for part in parts], out=joined.view(opaque))
-    return joined
 
 
 def _nets(rank: Path, name: object) -> list[Path]:

@@ -17,7 +17,7 @@ from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines, read_object
 from opscope.rundir.locks import is_held
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""
@@ -136,8 +136,7 @@ class Rank:
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Records:
         """The rows, in the order they were written; of some nodes or steps only, if given."""
-        found = list(self.parts_of_stats(nodes, steps))
-        return np.concatenate(found) if found else np.empty(0, ROW_DTYPE)
+        return joined(list(self.parts_of_stats(nodes, steps)))
 
     @property
     def part_count(self) -> int:

@@ -11,7 +11,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Node, StepRecord
 from opscope.read.run import Rank, Run
 from opscope.rundir.jsonlines import dumps
-from opscope.stats.record import ROW_DTYPE
+from opscope.stats.record import ROW_DTYPE, joined
 from opscope.stats.row import Row
 
 COLUMNS = {
@@ -96,9 +96,7 @@ def _duckdb() -> Any:
 def _all_rows(run: Run) -> dict[str, Any]:
     """Columns that share memory with the rows where there is one rank."""
     parts = {rank.number: rank.stats() for rank in run.ranks.values()}
-    rows = np.concatenate([*parts.values()]) if len(parts) > 1 else next(iter(parts.values()), None)
-    if rows is None:
-        rows = np.empty(0, ROW_DTYPE)
+    rows = joined([*parts.values()])
     ranks = np.repeat([*parts] or [0], [len(part) for part in parts.values()] or [0])
     return {"rank": ranks.astype(np.int32), **{name: rows[name] for name in ROW_DTYPE.names or ()}}
 

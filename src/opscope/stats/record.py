@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opscope.stats.row import Row
 
@@ -90,7 +92,33 @@ ROW_DTYPE = np.dtype(
     }
 )
 
+_OPAQUE = np.dtype(f"V{ROW_BYTES}")
+_BAD_DTYPE = np.dtype(
+    {"names": ["bad"], "formats": [("<u8", 3)], "offsets": [BAD], "itemsize": ROW_BYTES}
+)
+
 _EXACT = {FLOAT: ("min", "max"), INT: ("min_int", "max_int"), UINT: ("min_uint", "max_uint")}
+
+
+def joined(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """All records in one array of the same layout, which `np.concatenate` would change."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty(sum(map(len, parts)), ROW_DTYPE)
+    if parts:
+        np.concatenate([part.view(_OPAQUE) for part in parts], out=whole.view(_OPAQUE))
+    return whole
+
+
+def has_bad(records: NDArray[np.void]) -> bool:
+    """Whether any of some records counts a NaN or Inf."""
+    return bool(records.view(_BAD_DTYPE)["bad"].any())
+
+
+def bad_among(records: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which of some records count a NaN or Inf."""
+    found: NDArray[np.bool_] = (records["nan"] | records["posinf"] | records["neginf"]) != 0
+    return found
 
 
 def row_from(record: np.void) -> Row:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
 from opscope.watch.hits import Hit
 
 _STEPS_BACK = 50
@@ -66,7 +66,7 @@ class HitLog:
             size += len(data)
             if size > _BYTES_BACK or (len(rows) and rows["step"][0] < step - _STEPS_BACK):
                 break
-        return np.concatenate(parts) if parts else np.empty(0, ROW_DTYPE)
+        return joined(parts)
 
     def close(self) -> None:
         """Close the file."""

@@ -25,8 +25,8 @@ from opscope.events import (
 )
 from opscope.messages import say, say_once
 from opscope.rows import Rows
-from opscope.stats.record import ROW_DTYPE
-from opscope.watch.catalogue import TRAINING
+from opscope.stats.record import has_bad, joined
+from opscope.watch.catalogue import NONFINITE, TRAINING
 from opscope.watch.compared import Compared
 from opscope.watch.ending import end_training
 from opscope.watch.evaluate import birth_hit
@@ -133,7 +133,7 @@ class WatchSink(BaseSink):
     ) -> None:
         if self._training.wants_facts(self._under_way):
             self._training.observe_facts(self._under_way, facts())
-        if rows:
+        if rows and self._may_stop(rows):
             self._step = self._under_way
             self._examine([*self._pending, *rows], losses, whole=False)
 
@@ -174,6 +174,11 @@ class WatchSink(BaseSink):
             self._table.watch([w for w in self.watch.enabled if w.condition.target != TRAINING])
             self._compared.watch(self.watch.enabled)
             self.on_change()
+
+    def _may_stop(self, rows: Sequence[Rows]) -> bool:
+        """Whether something may end training before the update; all else waits for the end."""
+        kinds = self._teller.reaction.kinds
+        return not kinds <= NONFINITE or any(has_bad(part.records) for part in rows)
 
     def _examine(
         self,
@@ -316,9 +321,7 @@ def _beyond(rows: Sequence[Rows], count: int) -> Records:
         if count < len(part.records):
             parts.append(part.records[count:])
         count = max(0, count - len(part.records))
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.zeros(0, ROW_DTYPE)
+    return joined(parts)
 
 
 def _counted(number: int, what: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import Node, Outside, Phase
-from opscope.stats.record import INPUT, OUTPUT
+from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES
 from opscope.watch.selection import (
     is_of_class,
     is_watched,
@@ -26,6 +26,26 @@ Kinds = Sequence[tuple[str, tuple[int, ...]]]
 _SLOTS = 16
 """Inputs beyond so many are not looked at for parameters: lists of them are no first use."""
 IGNORE = "opscope: ignore"
+
+_HEADS = np.dtype(
+    {"names": ["head"], "formats": [("<u4", 5)], "offsets": [0], "itemsize": ROW_BYTES}
+)
+"""Where a record says what it is of."""
+_WHERE = np.array([0xFF00, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0xFFFFFFFF], "<u4")
+"""The bits of that which are alike in two steps of a loop: io, slot, node and call."""
+
+
+class _Places:
+    """What was found about rows that lie in a certain way."""
+
+    def __init__(self, heads: NDArray[np.uint32] | None = None) -> None:
+        self.outputs: dict[int, Indices] = {}
+        self.parameters: tuple[Indices, NDArray[np.int32]] | None = None
+        self._heads = heads
+
+    def has(self, heads: NDArray[np.uint32]) -> bool:
+        """Whether these rows lie in that way."""
+        return self._heads is not None and np.array_equal(self._heads, heads)
 
 
 class Table:
@@ -47,12 +67,14 @@ class Table:
         self._watchpoints: Sequence[Watchpoint] = ()
         self._matrices: set[str] = set()
         self._shapes_known = 0
+        self._last = _Places()
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Look for these from now on."""
         self._watchpoints = watchpoints
         self._selected = {w.id: np.zeros(len(self._watched), bool) for w in watchpoints}
         self._weights = {w.id: [] for w in watchpoints}
+        self._last = _Places()
         known, self._known = self._known, 0
         self.learn(known)
 
@@ -62,6 +84,7 @@ class Table:
             self._grow(count)
         for number in range(self._known, count):
             self._add(self._node_of(number))
+            self._last = _Places()
         self._known = max(self._known, count)
 
     def renew(self, nodes: Iterable[Node]) -> None:
@@ -69,11 +92,16 @@ class Table:
         for node in nodes:
             if node.id < self._known:
                 self._of_input[node.id] = self._inputs(node)
+                self._last = _Places()
 
     def outputs(self, watchpoint: Watchpoint, records: Records) -> Indices:
         """Rows of outputs that a watchpoint looks at."""
-        chosen = self._selected[watchpoint.id][records["node"]] & (records["io"] == OUTPUT)
-        return np.flatnonzero(chosen)
+        places = self._places(records)
+        found = places.outputs.get(watchpoint.id)
+        if found is None:
+            chosen = self._selected[watchpoint.id][records["node"]] & (records["io"] == OUTPUT)
+            found = places.outputs[watchpoint.id] = np.flatnonzero(chosen)
+        return found
 
     def weights(self, watchpoint: Watchpoint, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which of some parameters a watchpoint looks at."""
@@ -86,6 +114,19 @@ class Table:
 
     def parameter_rows(self, records: Records) -> tuple[Indices, NDArray[np.int32]]:
         """The first row of every parameter among some rows, and the numbers of these."""
+        places = self._places(records)
+        if places.parameters is None:
+            places.parameters = self._find_parameters(records)
+        return places.parameters
+
+    def _places(self, records: Records) -> _Places:
+        """What is known of how these rows lie: most steps are like the one before."""
+        heads = records.view(_HEADS)["head"] & _WHERE
+        if not self._last.has(heads):
+            self._last = _Places(heads)
+        return self._last
+
+    def _find_parameters(self, records: Records) -> tuple[Indices, NDArray[np.int32]]:
         slots = records["slot"]
         rows = np.flatnonzero((records["io"] == INPUT) & (slots < _SLOTS))
         numbers = self._of_input[records["node"][rows], slots[rows]]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import Node
+from opscope.stats.record import has_bad, joined
 from opscope.watch.catalogue import TRAINING, WEIGHT
 from opscope.watch.compared import Compared
 from opscope.watch.evaluate import Place, hits_of, io_of, outcome_of
@@ -38,7 +39,7 @@ class ValueChecks:
         """The hits among some rows of a step."""
         if not len(records):
             return
-        bad = bool((records["nan"] | records["posinf"] | records["neginf"]).any())
+        bad = has_bad(records)
         first_step = int(records["step"][0]) == 0
         rows, numbers = self._first_uses(records)
         for watchpoint in watchpoints:
@@ -60,7 +61,7 @@ class ValueChecks:
         self._parameters_seen.clear()
         if not uses:
             return None
-        return np.concatenate([n for n, _ in uses]), np.concatenate([r for _, r in uses])
+        return np.concatenate([n for n, _ in uses]), joined([r for _, r in uses])
 
     def _first_uses(self, records: Records) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """The rows of parameters that were not seen before in this step."""
