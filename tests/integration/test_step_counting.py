@@ -49,8 +49,8 @@ def test_plain_training_by_hand_is_recorded_without_optimizer(record) -> None:
 def test_an_optimizer_made_later_takes_over(record) -> None:
     model = network()
     with record() as seen:
-        model(torch.ones(1, 2))
-        model(torch.ones(1, 2))
+        for _ in range(3):
+            model(torch.ones(1, 2))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(2):
             model(torch.ones(1, 2)).sum().backward()

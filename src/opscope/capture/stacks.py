@@ -59,6 +59,12 @@ def find_user_frame(frame: FrameType) -> FrameType:
     return frame
 
 
+def place_of(frame: FrameType) -> tuple[object, int]:
+    """The place in the user's code that a frame was called from."""
+    user = find_user_frame(frame)
+    return user.f_code, user.f_lasti
+
+
 class Stacks:
     """Interns stacks, so that equal ones share an id."""
 

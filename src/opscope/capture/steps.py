@@ -1,4 +1,8 @@
-"""When a step ends: after every live optimizer has stepped, told from hooks and patches."""
+"""When a step ends, told from hooks and patches: after every live optimizer has stepped.
+
+Without any optimizer a step ends where the next one begins: at the call of a network after a
+backward or, as long as nothing has run backward, at a call from the same place again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ _PATIENCE = 32
 
 
 class StepClock:
-    """Decides where steps end; knows optimizers only by identity."""
+    """Decides where steps end."""
 
     def __init__(self, end_step: Callable[[bool], None]) -> None:
         self._end_step = end_step
@@ -23,11 +27,30 @@ class StepClock:
         self._attempted: set[int] = set()
         self._collected = False
         self._manual = False
+        self._by_optimizer = False
+        self._trains = False
+        """Whether anything has run backward, ever."""
+        self._went_backward = False
+        self._trained_network = False
+        self._places: set[object] = set()
+        """From where networks were called in the step under way."""
 
     @property
     def has_optimizer(self) -> bool:
         """Whether any optimizer is alive."""
         return len(self._optimizers) > 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the step under way has all it needs, should the program end here."""
+        if self._manual or self._by_optimizer or self._optimizers:
+            return False
+        return self._went_backward or (not self._trains and bool(self._places))
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether the step under way has nothing yet that trains: neither forward nor backward."""
+        return not self._went_backward and not self._trained_network
 
     def live(self) -> list[Any]:
         """The optimizers that are alive."""
@@ -47,6 +70,7 @@ class StepClock:
         """An optimizer has made its step."""
         self._optimizers.add(optimizer)
         key = id(optimizer)
+        self._by_optimizer = True
         self._attempted.discard(key)
         self._stepped[key] = self._stepped.get(key, 0) + 1
         if self._stepped[key] >= _PATIENCE:
@@ -67,10 +91,19 @@ class StepClock:
         self._attempted.clear()
         self._end_if_all(skipped=True)
 
-    def outermost_call_ended(self) -> None:
-        """Without any optimizer, one call of the outermost module is a step."""
+    def network_called(self, place: object, trains: bool) -> None:
+        """A network is about to be called from `place`, in training or not."""
         if not self._manual and not self._optimizers:
-            self._end(skipped=False)
+            again = not self._trains and place in self._places
+            if self._went_backward or again:
+                self._by_optimizer = False
+                self._end(skipped=False)
+        self._places.add(place)
+        self._trained_network |= trains
+
+    def backward_ended(self) -> None:
+        """Gradients have been computed."""
+        self._trains = self._went_backward = True
 
     def _end_if_all(self, skipped: bool) -> None:
         if self._manual:
@@ -82,11 +115,23 @@ class StepClock:
             self._end(skipped)
 
     def _have_all_stepped(self) -> bool:
-        return all(id(optimizer) in self._stepped for optimizer in self._optimizers)
+        """Whether all parameters that are optimized have been updated.
+
+        An optimizer whose parameters another one has updated is not waited for: people train with
+        Adam first and go on with LBFGS.
+        """
+        waiting = [each for each in self._optimizers if id(each) not in self._stepped]
+        if not waiting:
+            return True
+        stepped = [each for each in self._optimizers if id(each) in self._stepped]
+        updated = {id(parameter) for each in stepped for parameter in _parameters(each)}
+        return all(id(parameter) in updated for each in waiting for parameter in _parameters(each))
 
     def _end(self, skipped: bool) -> None:
         self._stepped.clear()
         self._attempted.clear()
+        self._places.clear()
+        self._went_backward = self._trained_network = False
         self._end_step(skipped)
 
     def _drop_idle(self, busy: Any) -> None:
@@ -97,3 +142,7 @@ class StepClock:
                     f"{type(other).__name__} has not stepped while {type(busy).__name__} made "
                     f"{_PATIENCE} steps: steps are counted without it"
                 )
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

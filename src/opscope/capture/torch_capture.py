@@ -31,6 +31,7 @@ from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
+from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
 from opscope.capture.threads import Threads
@@ -113,7 +114,7 @@ class TorchCapture:
         if self._watch.has_calls and (self._pipeline.opened or not self.has_children):
             self._open()
             self._watch.finish_late()
-            self._deliver_step(skipped=False, complete=False)
+            self._deliver_step(skipped=False, complete=self._clock.is_whole)
         self._threads.local.state.stepping = None
         self._set_recording(False)
         self._uninstall()
@@ -298,8 +299,6 @@ class TorchCapture:
             finally:
                 state.depth -= 1
                 state.scope = parent
-                if state.depth == 0:
-                    capture._leave_outermost(state)
 
         return functools.wraps(original)(__call__)
 
@@ -309,13 +308,18 @@ class TorchCapture:
         if state.phase == OPTIMIZER and not _steps_under_way(state.stepping):
             state.phase, state.scope = FORWARD, self._threads.root  # its step raised
             state.stepping = None
-        if not self._watch.recording or state.backward_depth:
+        if state.backward_depth:
+            return
+        trains = module.training or _grad_enabled()
+        if _fake_mode() is None and _has_parameters(module):
+            self._clock.network_called((id(module), *place_of(sys._getframe())), trains)
+        if not self._watch.recording:
             return
         with quiet():
             self._names.add_root(module)
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
-                state.phase = FORWARD if module.training or _grad_enabled() else EVAL
+                state.phase = FORWARD if trains else EVAL
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
                     self._watch.add_arrival(tensor, Outside("batch", name))
@@ -323,10 +327,6 @@ class TorchCapture:
                     self._kept.add_batch(tensor, Outside("batch", name))
         if type(module).__name__ == "OptimizedModule":
             self._say_compiled()
-
-    def _leave_outermost(self, state: ThreadState) -> None:
-        if not state.backward_depth and _fake_mode() is None:
-            self._clock.outermost_call_ended()
 
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
@@ -348,6 +348,8 @@ class TorchCapture:
                 state.backward_depth -= 1
                 state.backward_base = base
                 if not state.backward_depth:
+                    if _ends_in_gradients(args, kwargs):
+                        self._clock.backward_ended()
                     if state.phase in (FORWARD, EVAL):
                         state.phase = TAIL
                     if self._kept is not None:
@@ -619,6 +621,27 @@ def _steps_under_way(optimizer: Optimizer | None) -> int:
         if frame.f_code is _STEP and frame.f_locals.get("self") is optimizer:
             count += 1
     return count
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    """Whether a module is a network: losses and transforms have nothing to learn."""
+    return next(module.parameters(), None) is not None
+
+
+def _ends_in_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of autograd's engine is the backward of a step, not part of its loss.
+
+    `autograd.grad(create_graph=True)` makes a part of a loss, such as a penalty, or the inner step
+    of two; only `torch.func.grad` calls it for good, at its outermost level.
+    """
+    create_graph = args[2] if len(args) > 2 else False
+    return bool(kwargs.get("accumulate_grad")) or not create_graph or _levels_of_grad() == 1
+
+
+def _levels_of_grad() -> int:
+    """How many `torch.func.grad` and the like are under way."""
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    return sum(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
 
 
 def _fake_mode() -> Any:
