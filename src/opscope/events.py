@@ -20,13 +20,14 @@ class Phase(enum.StrEnum):
     """The part of a training program an operator ran in."""
 
     SETUP = "setup"
+    DATA = "data"
     FORWARD = "forward"
     BACKWARD = "backward"
     OPTIMIZER = "optimizer"
     EVAL = "eval"
 
 
-TRAINING_GRAPH, EVAL_GRAPH, SETUP_GRAPH = 0, 1, 2
+TRAINING_GRAPH, EVAL_GRAPH, SETUP_GRAPH, DATA_GRAPH = 0, 1, 2, 3
 """Graph ids: one graph per kind of step."""
 
 

@@ -19,7 +19,7 @@ from opscope.watch.watch_set import WatchSet
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
-INCLUDED = (str(Phase.SETUP), str(Phase.EVAL))
+INCLUDED = (str(Phase.SETUP), str(Phase.DATA), str(Phase.EVAL))
 """Phases that are looked at only when asked for."""
 
 

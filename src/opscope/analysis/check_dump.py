@@ -23,7 +23,7 @@ from opscope.analysis.check_values import (
     in_range_by_rows,
 )
 from opscope.errors import OpscopeError
-from opscope.events import EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
+from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
 from opscope.read.dump import DumpRank, DumpValues
 from opscope.read.dump_names import PARAMETER
 from opscope.read.measure import Range, Tolerance, compare, count_in_range, measure
@@ -36,7 +36,11 @@ from opscope.watch.numbers import Change
 from opscope.watch.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.watch.watchpoint import Watchpoint
 
-_PHASES = {str(Phase.SETUP): SETUP_GRAPH, str(Phase.EVAL): EVAL_GRAPH}
+_PHASES = {
+    str(Phase.SETUP): SETUP_GRAPH,
+    str(Phase.DATA): DATA_GRAPH,
+    str(Phase.EVAL): EVAL_GRAPH,
+}
 _NOT_HERE = {
     "LN": "a dump has no losses",
     "LS": "a dump has no losses",

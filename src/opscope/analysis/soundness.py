@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.events import SETUP_GRAPH, Node, Output, Outside, Phase, Source
+from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node, Output, Outside, Phase, Source
 from opscope.stats.record import INPUT, OUTPUT, bad_among, has_bad, joined
 from opscope.watch.selection import base_type
 
@@ -163,7 +163,7 @@ class Soundness:
             wrong = records[bad_among(records)]
             self._note_buffers(wrong, nodes)
             for node, call, inputs, outputs in _calls(wrong, nodes):
-                if node.graph != SETUP_GRAPH:
+                if node.graph not in (SETUP_GRAPH, DATA_GRAPH):
                     self._see(node, call, inputs, outputs)
         if self._inner:
             self._leave_formulas(records, nodes)

@@ -20,7 +20,7 @@ from opscope.capture.operators import Operator, as_texts
 from opscope.capture.stacks import is_compiled_file, is_user_file
 from opscope.capture.thread_state import Site, ThreadState
 from opscope.capture.watching import ENGINE, UNKNOWN, Begun, OperatorWatch
-from opscope.events import Node, Output, Source
+from opscope.events import Node, Output, Phase, Source
 from opscope.messages import say_once
 from opscope.native import build
 from opscope.native.hook_library import find_hook
@@ -89,6 +89,8 @@ class Hook:
                 "only_python": not self.natively,
                 "outside": watch.outside,
                 "unknown": UNKNOWN,
+                "backward_phase": Phase.BACKWARD,
+                "optimizer_phase": Phase.OPTIMIZER,
                 "plan_for": watch.pipeline.plan_for,
                 "add_outputs": watch.add_outputs,
                 "begin_call": watch.begin_call,

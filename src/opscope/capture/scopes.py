@@ -9,6 +9,13 @@ from typing import Any
 from torch import nn
 
 ROOT = "Default"
+
+
+class _Loader:
+    """What loads data: no module, whatever it is."""
+
+
+_LOADER = _Loader()
 _by_path: weakref.WeakValueDictionary[str, Scope] = weakref.WeakValueDictionary()
 
 
@@ -22,7 +29,7 @@ class Scope:
 
     __slots__ = ("__weakref__", "children", "module", "module_class", "path", "used_names")
 
-    def __init__(self, path: str, module: nn.Module | None, module_class: str) -> None:
+    def __init__(self, path: str, module: Any, module_class: str) -> None:
         self.path = path
         self.module: Callable[[], nn.Module | None] = (
             weakref.ref(module) if module is not None else lambda: None
@@ -52,6 +59,13 @@ class Scope:
         scope = Scope(f"{self.path}/{name}", optimizer, type(optimizer).__name__)
         self.children[id(optimizer)] = scope
         return scope
+
+    def data(self) -> Scope:
+        """The scope of what loads data in this process."""
+        found = self.children.get(id(_LOADER))
+        if found is None:
+            found = self.children[id(_LOADER)] = Scope(f"{self.path}/data", _LOADER, "")
+        return found
 
     def _parts(self, module: nn.Module) -> list[tuple[str, str]]:
         """(attribute, class) per level from this scope's module down to `module`."""

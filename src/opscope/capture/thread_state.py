@@ -12,8 +12,9 @@ from opscope.capture.scopes import Scope
 from opscope.events import Node, Phase
 
 # Small integers instead of `Phase` members: they are part of a key that is hashed per operator.
-SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL = range(6)
-"""TAIL is the stretch between backward and the optimizer, where clipping happens."""
+SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, DATA, EARLY_DATA = range(8)
+"""TAIL is the stretch between backward and the optimizer, where clipping happens; EARLY_DATA is the
+loading of data during setup."""
 PHASES = (
     Phase.SETUP,
     Phase.FORWARD,
@@ -21,6 +22,8 @@ PHASES = (
     Phase.OPTIMIZER,
     Phase.EVAL,
     Phase.OPTIMIZER,
+    Phase.DATA,
+    Phase.DATA,
 )
 
 KEPT_NUMBERS = 1 << 16

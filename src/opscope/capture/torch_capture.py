@@ -33,7 +33,16 @@ from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
-from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, TAIL, ThreadState
+from opscope.capture.thread_state import (
+    DATA,
+    EARLY_DATA,
+    EVAL,
+    FORWARD,
+    OPTIMIZER,
+    SETUP,
+    TAIL,
+    ThreadState,
+)
 from opscope.capture.threads import Threads
 from opscope.capture.watching import Alarm, OperatorWatch
 from opscope.events import Loss, Node, Output, Outside, ParameterFact, Snapshot, StepRecord
@@ -260,6 +269,7 @@ class TorchCapture:
         wrap(torch.autograd.graph.saved_tensors_hooks, "__init__", self._saved_tensors_hooks)
         for owner, name in _UNSEEN_MAKERS:
             wrap(owner, name, self._maker)
+        wrap(torch.utils.data.DataLoader, "__iter__", self._data_loader_iter)
         wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", self._next_batch)
         self._hooks = [
             register_optimizer_step_pre_hook(self._before_optimizer),
@@ -601,9 +611,32 @@ class TorchCapture:
 
         return make
 
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        """What runs in here loads data, and none of its modules is a network."""
+        state = self._threads.local.state
+        scope, phase = state.scope, state.phase
+        state.scope = self._threads.root.data()
+        state.phase = DATA if self._watch.setup_done else EARLY_DATA
+        state.depth += 1
+        try:
+            yield
+        finally:
+            state.depth -= 1
+            state.scope = scope
+            state.phase = FORWARD if phase == SETUP and self._watch.setup_done else phase
+
+    def _data_loader_iter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __iter__(loader: Any) -> Any:  # noqa: N807
+            with self._loading():
+                return original(loader)
+
+        return __iter__
+
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            batch = original(iterator)
+            with self._loading():
+                batch = original(iterator)
             if self._watch.recording:
                 with quiet():
                     for name, tensor in _arguments((batch,), {}):

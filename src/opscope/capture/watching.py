@@ -27,6 +27,7 @@ from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
     BACKWARD,
+    DATA,
     EVAL,
     FORWARD,
     OPTIMIZER,
@@ -38,6 +39,7 @@ from opscope.capture.thread_state import (
 )
 from opscope.capture.threads import Threads
 from opscope.events import (
+    DATA_GRAPH,
     EVAL_GRAPH,
     SETUP_GRAPH,
     TRAINING_GRAPH,
@@ -46,6 +48,7 @@ from opscope.events import (
     Orders,
     Output,
     Outside,
+    Phase,
     Source,
     Value,
     Want,
@@ -68,6 +71,8 @@ _ACCUMULATING = {
 _ACCUMULATE = 2**64 - 1
 """The sequence number of every AccumulateGrad node."""
 _GRADIENTS = "Gradients/"
+_AFTER_FORWARD = (Phase.BACKWARD, Phase.OPTIMIZER)
+_GRAPHS = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH, DATA: DATA_GRAPH}
 _RECOMPUTE = "Gradients/recompute/"
 _FREE = contextlib.nullcontext()
 _function_modes = torch._C._len_torch_function_stack
@@ -243,7 +248,7 @@ class OperatorWatch:
             return BACKWARD, subject, (operator, subject), None
         subject, phase = None, state.phase
         if phase >= EVAL or state.backward_depth:
-            phase = self._settle_phase(state)
+            phase = self._settle_phase(state, operator, sources)
             if phase == BACKWARD:
                 subject = self._origin(state)
         if phase == OPTIMIZER:
@@ -356,17 +361,19 @@ class OperatorWatch:
             return subjects
         return subjects[0] if subjects else None
 
-    def _settle_phase(self, state: ThreadState) -> int:
-        """The phase where it depends on more than the place: in backward, or around eval."""
+    def _settle_phase(self, state: ThreadState, operator: Operator, sources: list[Source]) -> int:
+        """The phase where it depends on more than the place: in and after backward, around eval."""
         if state.phase == OPTIMIZER:
             return OPTIMIZER
+        if state.phase >= DATA:
+            return DATA
         if state.backward_depth:
             return BACKWARD
         if state.phase == EVAL:
             if state.depth == 0 and _grad_enabled():
                 state.phase = FORWARD
         elif state.phase == TAIL:
-            return FORWARD if _grad_enabled() else OPTIMIZER
+            return OPTIMIZER if not state.depth and _updates(operator, sources) else FORWARD
         return state.phase
 
     def _new_node(
@@ -403,7 +410,7 @@ class OperatorWatch:
         parameter = subject if isinstance(subject, str) else ""
         if isinstance(subject, Outside):
             parameter = subject.name
-        graph = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH}.get(phase, TRAINING_GRAPH)
+        graph = _GRAPHS.get(phase, TRAINING_GRAPH)
         count = self._op_counts.setdefault((graph, scope, op_type), itertools.count())
         node = Node(
             id=len(self.nodes),
@@ -636,6 +643,23 @@ class OperatorWatch:
         if order != self._last_order:
             self._last_order, self._last_orders = order, Orders(order)
         return self._last_orders
+
+
+def _updates(operator: Operator, sources: list[Source]) -> bool:
+    """Whether an operator after backward, outside modules, works on gradients or parameters.
+
+    With gradients on, only what writes to one of them does; all else is computed for a loss.
+    """
+    if _grad_enabled():
+        return operator.writes and bool(sources) and _is_updated(sources[0])
+    return any(_is_updated(source) for source in sources)
+
+
+def _is_updated(source: Source) -> bool:
+    """Whether a value is a parameter, a gradient, or was made of them after forward."""
+    if source.subject:
+        return True
+    return source.__class__ is Output and source.node.phase in _AFTER_FORWARD
 
 
 def _viewed(

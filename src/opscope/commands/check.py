@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--steps", metavar="RANGES", help='only these steps, such as "0|5-8"')
     parser.add_argument("--rank", type=int, action="append", help="only this rank; may be repeated")
-    parser.add_argument("--include", metavar="PHASES", help="also check setup, eval or both")
+    parser.add_argument("--include", metavar="PHASES", help="also check setup, data or eval")
     parser.add_argument(
         "--first",
         type=int,
@@ -78,7 +78,7 @@ def _phases(text: str | None) -> list[str]:
     phases = [part.strip() for part in (text or "").split(",") if part.strip()]
     wrong = [phase for phase in phases if phase not in INCLUDED]
     if wrong:
-        message = f"must be {' or '.join(INCLUDED)}, or both with a comma between them"
+        message = f"must be {' or '.join(INCLUDED)}, several with a comma between them"
         raise ConfigError([Problem("--include", "", wrong[0], message)])
     return phases
 

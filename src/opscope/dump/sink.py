@@ -64,7 +64,7 @@ def _never_raises(callback: _Callback[_Arguments]) -> _Callback[_Arguments]:
 class DumpSink(BaseSink):
     """Writes the values and statistics that the settings ask for.
 
-    `include` names phases to dump beside training: "setup", "eval".
+    `include` names phases to dump beside training: "setup", "data", "eval".
     """
 
     def __init__(

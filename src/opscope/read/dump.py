@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.errors import OpscopeError
-from opscope.events import EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
+from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
 from opscope.read.dump_names import PARAMETER, FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
@@ -284,8 +284,9 @@ def _make_node(number: int, graph: int, op_type: str, name: str) -> Node:
 
 def _phase(graph: int, scope: str) -> Phase:
     """What the name of an operator tells of its phase."""
-    if graph in (EVAL_GRAPH, SETUP_GRAPH):
-        return Phase.EVAL if graph == EVAL_GRAPH else Phase.SETUP
+    beside = {EVAL_GRAPH: Phase.EVAL, SETUP_GRAPH: Phase.SETUP, DATA_GRAPH: Phase.DATA}
+    if graph in beside:
+        return beside[graph]
     if scope.startswith("Gradients"):
         return Phase.BACKWARD
     return Phase.OPTIMIZER if scope.startswith("Default/optimizer-") else Phase.FORWARD

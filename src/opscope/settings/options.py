@@ -28,7 +28,7 @@ from opscope.settings.projectfile import ProjectFile
 from opscope.settings.sizes import parse_size
 
 COMMAND_LINE = "command line"
-PHASES = ("setup", "eval")
+PHASES = ("setup", "data", "eval")
 
 
 def _word(value: object) -> str:

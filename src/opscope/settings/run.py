@@ -45,7 +45,7 @@ class RunSettings:
     keep_runs: int = 0
     """How many runs to keep; 0 keeps all."""
     include: frozenset[str] = field(default_factory=frozenset)
-    """Phases that are left out unless asked for: "setup", "eval"."""
+    """Phases that are left out unless asked for: "setup", "data", "eval"."""
     on_hit: str = "stop"
     """What a hit does: "stop" ends training, "log" only tells of it."""
     on_hit_kinds: str = "nonfinite"

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from opscope.analysis.soundness import Birth
-from opscope.events import SETUP_GRAPH, Node
+from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node
 from opscope.stats.native_cpu import row_of_tensor
 from opscope.stats.torch_values import storage_start, unsupported_reason
 
+_BEFORE = (SETUP_GRAPH, DATA_GRAPH)
 _CALLS = 4
 _BYTES = 256 << 20
 
@@ -30,7 +31,7 @@ class Witness:
         self, node: Node, call: int, has_nan: bool, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
         """An operator has just run, and something in its outputs is not finite."""
-        if node.graph == SETUP_GRAPH or (node.id in self._harmless and not has_nan):
+        if node.graph in _BEFORE or (node.id in self._harmless and not has_nan):
             return
         self._seen.add(node.id)
         written = {storage_start(tensor) for tensor in outputs if tensor is not None}

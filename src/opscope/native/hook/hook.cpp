@@ -45,6 +45,8 @@ void configure(PyObject* settings) {
   h.only_python = take(settings, "only_python").get() == Py_True;
   h.outside = take(settings, "outside");
   h.unknown = take(settings, "unknown");
+  h.backward_phase = take(settings, "backward_phase");
+  h.optimizer_phase = take(settings, "optimizer_phase");
   h.plan_for = take(settings, "plan_for");
   h.add_outputs = take(settings, "add_outputs");
   h.begin_call = take(settings, "begin_call");
@@ -74,6 +76,7 @@ void configure(PyObject* settings) {
   h.node_outputs = Slot(node.get(), "outputs");
   h.node_sources = Slot(node.get(), "sources");
   h.node_raised = Slot(node.get(), "raised");
+  h.node_phase = Slot(node.get(), "phase");
   h.node_plan = Slot(node.get(), "plan");
   h.output_node = Slot(output.get(), "node");
   h.output_slot = Slot(output.get(), "slot");

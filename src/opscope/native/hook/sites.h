@@ -5,6 +5,8 @@
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "autograd.h"
 #include "call.h"
 #include "frames.h"
@@ -176,6 +178,23 @@ inline bool find_subject(const Call& call, Found& found) {
   return true;
 }
 
+// Whether a value is a parameter, a gradient, or was made of them after forward.
+inline bool is_updated(PyObject* source) {
+  if (PyUnicode_GET_LENGTH(subject_of(source)) != 0) return true;
+  if (!is_output(source)) return false;
+  PyObject* phase = hook->node_phase.get(hook->output_node.get(source));
+  return phase == hook->backward_phase.get() || phase == hook->optimizer_phase.get();
+}
+
+// Whether an operator after backward works on gradients or parameters; as in capture/watching.py.
+inline bool updates(const Call& call) {
+  const auto& sources = call.sources;
+  if (c10::GradMode::is_enabled()) {
+    return call.op->writes && !sources.empty() && is_updated(sources[0]);
+  }
+  return std::any_of(sources.begin(), sources.end(), is_updated);
+}
+
 // Which call site this is; false if Python must find out.
 inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Found& found) {
   int phase = static_cast<int>(hook->phase.number(state));
@@ -188,14 +207,14 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
     if (!find_origin(state, found)) return false;
   } else {
     if (phase >= kEval || hook->backward_depth.number(state) != 0) {
-      if (phase != kOptimizer) {
+      if (phase != kOptimizer && phase != kData) {
         if (hook->backward_depth.number(state) != 0) return false;
         if (phase == kEval) {
           found.leaves_eval =
               hook->depth.number(state) == 0 && c10::GradMode::is_enabled();
           if (found.leaves_eval) phase = kForward;
         } else if (phase == kTail) {
-          phase = c10::GradMode::is_enabled() ? kForward : kOptimizer;
+          phase = hook->depth.number(state) == 0 && updates(call) ? kOptimizer : kForward;
         }
       }
     }

@@ -23,7 +23,7 @@ namespace opscope {
 using Arguments = c10::ArrayRef<const c10::IValue>;
 
 // As in capture/thread_state.py and capture/operators.py.
-enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail };
+enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail, kData, kEarlyData };
 enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
 enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
             kOutsideStats = 16, kParameters = 32 };
@@ -91,7 +91,7 @@ struct FoundSite {
 struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, end_setup,
-      new_operator;
+      new_operator, backward_phase, optimizer_phase;
   Ref known_object, order, changed;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;
@@ -99,7 +99,7 @@ struct Hook {
   Slot admitted, home, scope, phase, depth, backward_depth, last_number, number_base,
       node_of_number;
   Slot site_calls, site_first, site_more, site_step;
-  Slot node_id, node_outputs, node_sources, node_raised, node_plan;
+  Slot node_id, node_outputs, node_sources, node_raised, node_plan, node_phase;
   Slot output_node, output_slot, output_subject, output_uninitialised;
   Slot plan_flags, plan_revision;
   Slot begun_node;

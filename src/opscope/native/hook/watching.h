@@ -83,7 +83,8 @@ inline void set_sources(Call& call, PyObject* node) {
 inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   if (hook->only_python || call.op->only_python) return false;
   if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
-  if (!hook->admitted.truth(state) || hook->phase.number(state) == kSetup) return false;
+  const auto phase = hook->phase.number(state);
+  if (!hook->admitted.truth(state) || phase == kSetup || phase == kEarlyData) return false;
   for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
   if (!find_site(state, call, frame, found)) return false;
