@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.forked import forked_opscope as opscope
 from helpers.recorder import Recorder
 from opscope.events import IO, Want
 
@@ -101,3 +104,47 @@ def test_momentum_of_a_fused_optimizer_starts_without_a_value(record) -> None:
     rows = [r for r in seen.rows if r.call.node.op_type == "_fused_sgd_"]
     assert {r.io for r in rows} == {IO.INPUT}
     assert [r.slot for r in rows] == [0, 1]  # the weight and its gradient
+
+
+SCRIPT = """
+import torch
+from torch import nn
+
+class Padded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        room = torch.empty(4, 2)
+        room[:2].copy_(self.inner(x))
+        room[2:].zero_()
+        return room.sum()
+
+model = Padded()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(2):
+    model(torch.ones(2, 2)).backward()
+    optimizer.step()
+"""
+
+
+def test_a_run_says_what_was_never_written(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    assert opscope("run", "--run-dir", "run", "train.py", cwd=tmp_path).returncode == 0
+
+    def show(node: str, *options: str) -> str:
+        shown = opscope("show", "run", f"Default/network-Padded/{node}", *options, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        return shown.stdout
+
+    said = "no numbers: memory that nothing has been written to yet"
+    assert show("empty-op0").count(said) == 1
+    assert show("slice-op0").count(said) == 2  # the view and what it is a view of
+    assert said not in show("inner-Linear/addmm-op0")
+    view = json.loads(show("empty-op0", "--json"))
+    assert [(value["uninitialised"], value["rows"]) for value in view["outputs"]] == [(True, [])]
+    copied = json.loads(show("copy_-op0", "--json"))
+    assert [value["uninitialised"] for value in copied["inputs"]] == [True, False]
+    assert [value["uninitialised"] for value in copied["outputs"]] == [False]
+    assert all(value["rows"] for value in copied["outputs"])

@@ -78,7 +78,7 @@ def _phases(text: str | None) -> list[str]:
     phases = [part.strip() for part in (text or "").split(",") if part.strip()]
     wrong = [phase for phase in phases if phase not in INCLUDED]
     if wrong:
-        message = f"must be {' or '.join(INCLUDED)}, several with a comma between them"
+        message = f"must be some of {', '.join(INCLUDED)}, with commas between them"
         raise ConfigError([Problem("--include", "", wrong[0], message)])
     return phases
 

@@ -154,7 +154,8 @@ def _print_stack(stack: list[Data]) -> None:
 def _print_value(value: Data) -> None:
     print(f"\n{value['io']} {value['slot']}{_origin(value)}")
     if not value["rows"]:
-        print("  no numbers")
+        never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
+        print(f"  no numbers{never}")
         return
     print_table(
         ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from opscope.events import IO, Node, Outside, Source
+from opscope.events import IO, Node, Output, Outside, Source
 from opscope.read.run import Rank, Records, Run
 from opscope.stats.record import INPUT, OUTPUT, row_from
 
@@ -47,15 +47,22 @@ def _input(rank: Rank, rows: Records, node: Node, slot: int) -> Data:
     mine = _rows(rank, rows, node, INPUT, slot)
     if not mine and not isinstance(source, Outside):
         mine = _rows(rank, rows, source.node, OUTPUT, source.slot)
-    return {"io": str(IO.INPUT), "slot": slot, "source": _source(source), "rows": mine}
+    return {
+        "io": str(IO.INPUT),
+        "slot": slot,
+        "source": _source(source),
+        "uninitialised": isinstance(source, Output) and source.uninitialised,
+        "rows": mine,
+    }
 
 
 def _output(rank: Rank, rows: Records, node: Node, slot: int) -> Data:
-    parameter = node.outputs[slot].parameter if slot < len(node.outputs) else ""
+    output = node.outputs[slot] if slot < len(node.outputs) else Output(node, slot)
     return {
         "io": str(IO.OUTPUT),
         "slot": slot,
-        "parameter": parameter,
+        "parameter": output.parameter,
+        "uninitialised": output.uninitialised,
         "rows": _rows(rank, rows, node, OUTPUT, slot),
     }
 

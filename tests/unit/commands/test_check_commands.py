@@ -143,7 +143,7 @@ def test_check_by_file(here: Path, capsys: Any) -> None:
         (["check", "last", "--watch", "none"], "there is nothing to check"),
         (["check", "last", "--watch", "TO", "--steps", "x"], 'steps = "x"'),
         (["check", "last", "--watch", "TO", "--rank", "9"], "has no rank 9; it has: 0, 1"),
-        (["check", "last", "--watch", "TO", "--include", "test"], "must be setup or eval"),
+        (["check", "last", "--watch", "TO", "--include", "test"], "some of setup, data, eval"),
         (["check", "nothing", "--watch", "TO"], "nothing: no such path"),
         (["check", "opscope-runs", "--watch", "TO"], "is neither a run"),
         (["hits", "last", "--condition", "TT"], "TT is no condition"),
