@@ -183,6 +183,8 @@ class StepRecord:
     """Whether a gradient scaler withheld the update."""
     complete: bool = True
     """False for the rest of a step that was under way when capture stopped."""
+    rest: bool = False
+    """Whether it is only what ran after the last step, such as `loss.item()`: no step."""
     changed: Sequence[tuple[Node, list[Source]]] = ()
     """Nodes with other sources or more outputs than before, and their sources."""
 

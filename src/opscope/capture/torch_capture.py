@@ -123,7 +123,7 @@ class TorchCapture:
         if self._watch.has_calls and (self._pipeline.opened or not self.has_children):
             self._open()
             self._watch.finish_late()
-            self._deliver_step(skipped=False, complete=self._clock.is_whole)
+            self._deliver_last()
         self._threads.local.state.stepping = None
         self._set_recording(False)
         self._uninstall()
@@ -227,7 +227,13 @@ class TorchCapture:
         self._begin_step(ended + 1)
         self.on_safe_point(ended, False)
 
-    def _deliver_step(self, skipped: bool, complete: bool) -> None:
+    def _deliver_last(self) -> None:
+        """What there is of the step under way, which may be none."""
+        complete = self._clock.is_whole
+        rest = not complete and self._clock.is_rest and self._watch.step > 0
+        self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
+
+    def _deliver_step(self, skipped: bool, complete: bool, rest: bool = False) -> None:
         step, orders = self._watch.step, self._watch.finish_step()
         changed = self._watch.take_changed()
         seconds = time.perf_counter() - self._began
@@ -238,7 +244,7 @@ class TorchCapture:
         def record() -> StepRecord:
             numbers = [Loss(value(), node) for value, node in losses]
             skips = skipped or any(bad() > 0 for bad in withheld)
-            return StepRecord(step, orders, numbers, seconds, skips, complete, changed)
+            return StepRecord(step, orders, numbers, seconds, skips, complete, rest, changed)
 
         with plain_torch(), _never_ending_training():
             self._pipeline.end_step(record)

@@ -623,6 +623,11 @@ class OperatorWatch:
         """Whether any operator ran in the step under way."""
         return bool(self.order or self._setup_order)
 
+    @property
+    def raised(self) -> bool:
+        """Whether an operator of the step under way raised."""
+        return any(node.raised for node in self.order)
+
     def begin_step(self, step: int) -> None:
         """Start counting calls anew."""
         self.step = step

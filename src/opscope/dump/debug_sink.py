@@ -28,6 +28,8 @@ def dump_sink(settings: DumpSettings, run_id: str, *arguments: Any, **options: A
 class _FindingSink(DumpSink):
     """Holds the inputs of operators until it is known whether they are wanted."""
 
+    _keeps_rest = True
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._held = HeldInputs()

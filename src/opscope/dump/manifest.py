@@ -85,6 +85,12 @@ class Manifest:
             if complete or iteration in self.iterations:
                 self._iteration(iteration).complete = complete
 
+    def drop_iteration(self, iteration: int) -> None:
+        """There is no such iteration."""
+        with self._lock:
+            self.iterations.pop(iteration, None)
+            self._lines.pop(iteration, None)
+
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         """A value cannot be saved."""
         key = (name, io, slot, reason)

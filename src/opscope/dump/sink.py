@@ -30,7 +30,17 @@ from opscope.dump.subject import PARAMETER, Label, Place
 from opscope.dump.useless import has_useless, useless_slots
 from opscope.dump.writer import WriterError
 from opscope.errors import OpscopeError
-from opscope.events import IO, BaseSink, Call, Node, Outside, StepRecord, Value, Want
+from opscope.events import (
+    IO,
+    TRAINING_GRAPH,
+    BaseSink,
+    Call,
+    Node,
+    Outside,
+    StepRecord,
+    Value,
+    Want,
+)
 from opscope.messages import say
 from opscope.rows import Rows
 
@@ -64,8 +74,12 @@ def _never_raises(callback: _Callback[_Arguments]) -> _Callback[_Arguments]:
 class DumpSink(BaseSink):
     """Writes the values and statistics that the settings ask for.
 
-    `include` names phases to dump beside training: "setup", "data", "eval".
+    What ran after the last step is no iteration; a dump in which it is one would end in a step that
+    is almost empty. `include` names phases to dump beside training: "setup", "data", "eval".
     """
+
+    _keeps_rest = False
+    """Whether what ran after the last step is wanted all the same."""
 
     def __init__(
         self,
@@ -250,6 +264,8 @@ class DumpSink(BaseSink):
     def _finish(self, iteration: int, record: StepRecord) -> None:
         orders = {graph: self._phases.of(graph, nodes) for graph, nodes in record.orders.items()}
         executed = {graph: nodes for graph, nodes in orders.items() if nodes}
+        if record.rest and not self._keeps_rest and executed.keys() <= {TRAINING_GRAPH}:
+            executed = {}  # then nothing of it stays
         if self._settings.save_kernel_args and not self._settings.op_debug_mode:
             self._add_arguments(iteration, executed)
         self._recorder.finish(iteration, record.complete, executed)

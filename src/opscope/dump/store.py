@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -208,9 +209,13 @@ class Store:
         """The order of a graph's operators in a step, when it is another than before."""
         self._order.add(graph, names)
 
-    def finish(self, iteration: int, complete: bool, graphs: Iterable[int]) -> None:
-        """Everything of an iteration has been written; these graphs ran in it."""
+    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+        """Everything of an iteration has been written; these graphs ran in it.
+
+        If none did, and it is not complete, it was none: nothing of it stays.
+        """
         self.flush()
+        is_none = not complete and not graphs
         for graph in graphs:
             self._order.captured(graph, iteration)
         for place in [each for each in self._directories if each.iteration == iteration]:
@@ -218,7 +223,12 @@ class Store:
             self._finish_pack(place)
             if directory.has_temp:
                 directory.temp.remove()
-        self.manifest.finish_iteration(iteration, complete)
+            if is_none:
+                shutil.rmtree(directory.path)
+        if is_none:
+            self.manifest.drop_iteration(iteration)
+        else:
+            self.manifest.finish_iteration(iteration, complete)
         if self.manifest.is_due():
             began = time.monotonic()
             self.write_manifest()

@@ -74,7 +74,7 @@ class RankFiles:
             self._last_orders = record.orders
             self._last_ids = {g: self._order_id(g, nodes) for g, nodes in record.orders.items()}
         self._steps.append(step_record(record, self._last_ids))
-        self._step_count += 1
+        self._step_count += record.complete
 
     def close(self, error: str) -> None:
         """Finish: no space stays reserved, and the end is on record."""
