@@ -1,4 +1,7 @@
-"""Child processes: data workers are left alone, and processes that become ranks join the run."""
+"""Child processes: data workers are left alone, and processes that become ranks join the run.
+
+Of others that train, it is said that they are not recorded.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from opscope.settings.handover import handed_over
+from opscope.messages import say_once
+from opscope.settings.handover import HANDOVER_VARIABLE, handed_over
 
 if TYPE_CHECKING:
     from opscope.session import Session
@@ -83,6 +87,7 @@ class RankEntry:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "torch" in sys.modules:
             _watch_for_rank()
+            _watch_for_training()
         return self.target(*args, **kwargs)
 
 
@@ -107,11 +112,31 @@ def _watch_for_rank() -> None:
     distributed.distributed_c10d.init_process_group = init_process_group
 
 
-def _join_run() -> None:
-    from opscope.session import Session, begin, current_session
+def _watch_for_training() -> None:
+    """Say so if this process trains without becoming a rank, as in Hogwild."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if HANDOVER_VARIABLE in os.environ and not _is_captured():
+            say_once(
+                f"process {os.getpid()} trains without joining a process group "
+                "(torch.distributed.init_process_group): it is not recorded"
+            )
+
+    register_optimizer_step_post_hook(stepped)
+
+
+def _is_captured() -> bool:
+    from opscope.session import current_session
 
     session = current_session()
-    if session is not None and session.capture is not None:
+    return session is not None and session.capture is not None
+
+
+def _join_run() -> None:
+    from opscope.session import Session, begin
+
+    if _is_captured():
         return
     settings = handed_over(os.environ)
     if settings is not None and settings.active:
