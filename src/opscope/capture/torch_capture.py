@@ -215,6 +215,8 @@ class TorchCapture:
                 self._kept.begin_step(step, wanted)
         if wanted:
             self._pipeline.begin_step(step)
+            if step > 0:
+                self._watch.end_setup()  # steps went by that were not recorded
         self._set_recording(wanted)
 
     def _end_step(self, skipped: bool) -> None:
@@ -400,13 +402,15 @@ class TorchCapture:
         state.stepping = optimizer
         if state.depth == 0:
             state.scope = self._threads.root.optimizer(optimizer, self._with_class)
+        with_closure = self._wrap_closure(state, args, kwargs)
         if self._watch.recording:
             with quiet():
                 self._watch.end_setup()
-                self._names.add_optimizer(optimizer)
+                if with_closure is None:  # or the modules it calls name the parameters first
+                    self._names.add_optimizer(optimizer)
             if not self._skips_by_itself(optimizer):
                 self._look_before_update(optimizer)
-        return self._wrap_closure(state, args, kwargs)
+        return with_closure
 
     def _skips_by_itself(self, optimizer: Optimizer) -> bool:
         """Whether a fused optimizer will leave the parameters alone, as a gradient scaler says.
@@ -455,6 +459,9 @@ class TorchCapture:
                 return original()
             finally:
                 state.scope, state.phase = scope, phase
+                if self._watch.recording and state.stepping is not None:
+                    with quiet():
+                        self._names.add_optimizer(state.stepping)
 
         return closure
 
