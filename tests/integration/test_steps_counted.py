@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from opscope.capture import hook
+
 X, Y = torch.linspace(-1, 1, 12).reshape(6, 2), torch.linspace(0, 1, 6).reshape(6, 1)
 
 
@@ -70,6 +72,37 @@ def with_a_transform_and_a_loss_that_are_modules() -> int:
                 parameter.grad = None
         criterion(Y, Y)
     return 4
+
+
+def tensors_alone() -> int:
+    weight, bias = torch.zeros(2, 1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    for step in range(7):
+        loss = (X @ weight + bias - Y).square().mean()
+        loss.backward()
+        if step % 2:
+            assert loss.item() >= 0 and (X @ weight.detach() > 2).sum() <= 6
+        with torch.no_grad():
+            for each in (weight, bias):
+                each -= 0.1 * each.grad
+                each.grad = None
+    return 7
+
+
+def tensors_alone_with_data() -> int:
+    weight = torch.zeros(2, 1).requires_grad_()
+    for _ in range(4):
+        F.mse_loss(X @ weight, Y).backward()
+        weight.data -= 0.1 * weight.grad.data
+        weight.grad.zero_()
+    return 4
+
+
+def functional_without_modules() -> int:
+    weight = torch.zeros(2, 1)
+    for _ in range(5):
+        gradient = torch.func.grad(lambda w: F.mse_loss(X @ w, Y))(weight)
+        weight = weight - 0.1 * gradient
+    return 5
 
 
 def by_autograd_grad() -> int:
@@ -182,6 +215,7 @@ def inference_of_two_networks() -> int:
 
 WITHOUT = (
     *(by_data, under_no_grad, with_a_transform_and_a_loss_that_are_modules, by_autograd_grad),
+    *(tensors_alone, tensors_alone_with_data, functional_without_modules),
     *(functional, functional_per_sample, a_gradient_penalty_before_the_loss),
     *(an_evaluation_between_steps_by_hand, two_networks_by_hand, probes_before_training_by_hand),
     *(only_inference, only_inference_with_gradients_on, inference_of_two_networks),
@@ -394,3 +428,28 @@ def test_optimizers_in_turn_by_epoch_are_steps_once_one_is_given_up(record) -> N
                 optimizers[epoch].step()
     # The other one is waited for while 32 steps are made; from then on each is a step.
     assert [len(step.losses) for step in seen.steps if step.complete] == ([32] + [1] * 8) * 2
+
+
+@pytest.fixture(params=["native", "python"])
+def capture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the native hook, and by the mode that stands in for it."""
+    if request.param == "python":
+        monkeypatch.setattr(hook, "load", lambda: None)
+
+
+@pytest.mark.usefixtures("capture")
+def test_a_step_of_tensors_alone_is_whole(record) -> None:
+    with record() as seen:
+        iterations = tensors_alone()
+    for step in range(iterations):
+        assert [c.node.phase.value for c in seen.of_type("mm", step)][:2] == ["forward", "backward"]
+        updates = seen.of_type("sub_", step)
+        assert [call.node.phase.value for call in updates] == ["optimizer"] * 2
+        assert bool(seen.of_type("gt", step)) == bool(step % 2)
+
+
+@pytest.mark.parametrize("train", WITHOUT, ids=lambda train: train.__name__)
+def test_steps_that_are_not_recorded_are_counted_as_well(record, train) -> None:
+    with record(steps=lambda step: step >= 2) as seen:
+        iterations = train()
+    assert completed(seen) == list(range(2, iterations))

@@ -310,6 +310,19 @@ def test_a_loop_without_optimizer(tmp_path: Path) -> None:
     assert passes == 4  # the step ends where the next one begins
 
 
+def test_a_loop_of_tensors_alone(tmp_path: Path) -> None:
+    with watched(tmp_path) as found:
+        weight, done = torch.ones(2, requires_grad=True), 0
+        for step in range(6):
+            (weight * torch.full((2,), 3.0 - step).log()).sum().backward()
+            with torch.no_grad():
+                weight -= 0.1 * weight.grad
+                weight.grad = None
+            done += 1
+    assert found.stopped and found.verdict["step"] == 3
+    assert done == 4
+
+
 def test_both_ways_of_watching_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from opscope.capture import hook
 

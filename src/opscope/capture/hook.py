@@ -84,7 +84,7 @@ class Hook:
                 "compiled_file": is_compiled_file,
                 "begin": self._begin,
                 "finish": watch.finish,
-                "end_setup": watch.end_setup,
+                "forward_begins": watch.forward_begins,
                 "new_operator": _operator,
                 "only_python": not self.natively,
                 "outside": watch.outside,

@@ -41,6 +41,12 @@ class StepClock:
         return len(self._optimizers) > 0
 
     @property
+    def is_loose(self) -> bool:
+        """Whether a backward has ended, but no call of a network will tell when a step begins."""
+        counts = not self._manual and not self._optimizers
+        return counts and self._went_backward and not self._places
+
+    @property
     def is_whole(self) -> bool:
         """Whether the step under way has all it needs, should the program end here."""
         if self._manual or self._by_optimizer or self._optimizers:
@@ -100,6 +106,12 @@ class StepClock:
                 self._end(skipped=False)
         self._places.add(place)
         self._trained_network |= trains
+
+    def forward_began(self) -> None:
+        """Something differentiable runs again, where there is no network to be called."""
+        if self.is_loose:
+            self._by_optimizer = False
+            self._end(skipped=False)
 
     def backward_ended(self) -> None:
         """Gradients have been computed."""

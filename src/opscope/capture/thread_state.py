@@ -12,8 +12,9 @@ from opscope.capture.scopes import Scope
 from opscope.events import Node, Phase
 
 # Small integers instead of `Phase` members: they are part of a key that is hashed per operator.
-SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, DATA, EARLY_DATA = range(8)
-"""TAIL is the stretch between backward and the optimizer, where clipping happens; EARLY_DATA is the
+SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, LOOSE_TAIL, DATA, EARLY_DATA = range(9)
+"""TAIL is the stretch between backward and the optimizer, where clipping happens; LOOSE_TAIL is the
+same where only the next differentiable operator can tell that a step has begun; EARLY_DATA is the
 loading of data during setup."""
 PHASES = (
     Phase.SETUP,
@@ -21,6 +22,7 @@ PHASES = (
     Phase.BACKWARD,
     Phase.OPTIMIZER,
     Phase.EVAL,
+    Phase.OPTIMIZER,
     Phase.OPTIMIZER,
     Phase.DATA,
     Phase.DATA,

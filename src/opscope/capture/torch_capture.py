@@ -38,6 +38,7 @@ from opscope.capture.thread_state import (
     EARLY_DATA,
     EVAL,
     FORWARD,
+    LOOSE_TAIL,
     OPTIMIZER,
     SETUP,
     TAIL,
@@ -87,6 +88,7 @@ class TorchCapture:
         self._names = Names(key)
         self._watch = OperatorWatch(pipeline, self._threads, self._names, key, known)
         self._watch.on_setup_end = self._begin_training
+        self._watch.on_forward = self._begin_forward
         self._seen_by: hook.Hook | Fallback | None = None
         """What tells of operators."""
         self._clock = StepClock(self._end_step)
@@ -98,6 +100,9 @@ class TorchCapture:
         """For optimizers that skip updates themselves: whether they did in this step."""
         self._began = 0.0
         self._running = False
+        self._is_safe = True
+        self._unsafe: int | None = None
+        """A step that ended where training could not be ended."""
         self._follows_modules = False
         self._kept: KeptState | None = None
         self.on_safe_point: Callable[[int, bool], None] = lambda step, before_update: None
@@ -227,7 +232,19 @@ class TorchCapture:
             self._deliver_step(skipped, complete=True)
         ended = self._watch.step
         self._begin_step(ended + 1)
-        self.on_safe_point(ended, False)
+        if self._is_safe:
+            self.on_safe_point(ended, False)
+        else:
+            self._unsafe = ended
+
+    def _begin_forward(self) -> None:
+        """An operator under way begins a step: nothing can be raised here."""
+        self._threads.local.state.phase = FORWARD
+        self._is_safe = False
+        try:
+            self._clock.forward_began()
+        finally:
+            self._is_safe = True
 
     def _deliver_last(self) -> None:
         """What there is of the step under way, which may be none."""
@@ -349,6 +366,9 @@ class TorchCapture:
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
             state = self._threads.local.state
+            if self._unsafe is not None:
+                ended, self._unsafe = self._unsafe, None
+                self.on_safe_point(ended, False)
             if self._watch.recording and not state.backward_depth:
                 self._watch.end_setup()
                 if kwargs.get("accumulate_grad"):  # not for `autograd.grad`
@@ -368,12 +388,22 @@ class TorchCapture:
                 if not state.backward_depth:
                     if _ends_in_gradients(args, kwargs):
                         self._clock.backward_ended()
-                    if state.phase in (FORWARD, EVAL):
-                        state.phase = TAIL
-                    if self._kept is not None:
-                        self._kept.end_backward()
+                    self._leave_backward(state)
 
         return run_backward
+
+    def _leave_backward(self, state: ThreadState) -> None:
+        if self._kept is not None:
+            self._kept.end_backward()
+        loose = self._clock.is_loose
+        if state.phase in (FORWARD, EVAL):
+            state.phase = LOOSE_TAIL if loose else TAIL
+        if loose and not self._sees_forward():
+            self._begin_forward()
+
+    def _sees_forward(self) -> bool:
+        """Whether it will be seen that an operator is differentiable."""
+        return self._watch.recording and not _levels_of_grad()
 
     def _note_losses(self, roots: Any) -> None:
         for root in roots:

@@ -30,6 +30,7 @@ from opscope.capture.thread_state import (
     DATA,
     EVAL,
     FORWARD,
+    LOOSE_TAIL,
     OPTIMIZER,
     PHASES,
     SETUP,
@@ -153,6 +154,8 @@ class OperatorWatch:
         self.step = 0
         self.setup_done = False
         self.on_setup_end: Callable[[], None] = lambda: None
+        self.on_forward: Callable[[], None] = lambda: None
+        """Called when forward goes on after an update by hand, without any module."""
         self.on_arrival: Callable[[Tensor, Outside], None] | None = None
         self.order: list[Node] = []
         self.changed: list[Node] = []
@@ -372,7 +375,7 @@ class OperatorWatch:
         if state.phase == EVAL:
             if state.depth == 0 and _grad_enabled():
                 state.phase = FORWARD
-        elif state.phase == TAIL:
+        elif state.phase in (TAIL, LOOSE_TAIL):
             return OPTIMIZER if not state.depth and _updates(operator, sources) else FORWARD
         return state.phase
 
@@ -440,6 +443,13 @@ class OperatorWatch:
             for source in sources:
                 if isinstance(source, Outside) and source.kind == "parameter":
                     self._first_use.setdefault(source.name, node)
+
+    def forward_begins(self) -> None:
+        """A differentiable operator: training starts here, or a step after an update by hand."""
+        if self._local.state.phase == LOOSE_TAIL:
+            self.on_forward()
+        else:
+            self.end_setup()
 
     def end_setup(self) -> None:
         """The first differentiable operator or module call: training starts here."""

@@ -40,7 +40,7 @@ void configure(PyObject* settings) {
   h.compiled_file = take(settings, "compiled_file");
   h.begin = take(settings, "begin");
   h.finish = take(settings, "finish");
-  h.end_setup = take(settings, "end_setup");
+  h.forward_begins = take(settings, "forward_begins");
   h.new_operator = take(settings, "new_operator");
   h.only_python = take(settings, "only_python").get() == Py_True;
   h.outside = take(settings, "outside");

@@ -105,9 +105,11 @@ inline const Operator* operator_of(const at::RecordFunction& fn) {
   return named.op != nullptr && named.is(fn) ? named.op : learn(fn, named);
 }
 
-// Whether the first operator with gradients ends the setup is known only when it has run.
-inline bool may_end_setup(const Call& call, PyObject* state) {
-  if (hook->phase.number(state) != kSetup || call.op->writes) return false;
+// Whether an operator is differentiable is known only when it has run: the first one ends the setup,
+// or begins a step after an update by hand.
+inline bool may_begin_forward(const Call& call, PyObject* state) {
+  const auto phase = hook->phase.number(state);
+  if ((phase != kSetup && phase != kLooseTail) || call.op->writes) return false;
   if (!c10::GradMode::is_enabled()) return false;
   for (const at::Tensor& tensor : call.tensors) {
     if (tensor.requires_grad()) return true;
@@ -139,7 +141,7 @@ inline void watch(Call& call, Arguments arguments) {
   if (frame && kind_of_code(frame.code()) == Code::kCompiled) return;
   collect(call, arguments);
   call.hidden = false;
-  if (may_end_setup(call, state)) {
+  if (may_begin_forward(call, state)) {
     call.deferred = true;
     call.arguments.assign(arguments.begin(), arguments.end());
     return;
@@ -216,7 +218,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
     here().arguments = all(call.arguments);
     if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
       Aside aside;
-      checked(PyObject_CallNoArgs(hook->end_setup.get()));
+      checked(PyObject_CallNoArgs(hook->forward_begins.get()));
     }
     begin_in_python(call);
   }

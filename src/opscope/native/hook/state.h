@@ -23,7 +23,8 @@ namespace opscope {
 using Arguments = c10::ArrayRef<const c10::IValue>;
 
 // As in capture/thread_state.py and capture/operators.py.
-enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail, kData, kEarlyData };
+enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail, kLooseTail, kData,
+             kEarlyData };
 enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
 enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
             kOutsideStats = 16, kParameters = 32 };
@@ -90,7 +91,7 @@ struct FoundSite {
 
 struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
-      add_outputs, begin_call, end_call, before_write, report, begin, finish, end_setup,
+      add_outputs, begin_call, end_call, before_write, report, begin, finish, forward_begins,
       new_operator, backward_phase, optimizer_phase;
   Ref known_object, order, changed;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds

@@ -84,7 +84,8 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   if (hook->only_python || call.op->only_python) return false;
   if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
   const auto phase = hook->phase.number(state);
-  if (!hook->admitted.truth(state) || phase == kSetup || phase == kEarlyData) return false;
+  if (phase == kSetup || phase == kEarlyData || phase == kLooseTail) return false;
+  if (!hook->admitted.truth(state)) return false;
   for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
   if (!find_site(state, call, frame, found)) return false;
