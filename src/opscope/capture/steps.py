@@ -43,13 +43,12 @@ class StepClock:
     @property
     def is_loose(self) -> bool:
         """Whether a backward has ended, but no call of a network will tell when a step begins."""
-        counts = not self._manual and not self._optimizers
-        return counts and self._went_backward and not self._places
+        return self._counts_calls and self._went_backward and not self._places
 
     @property
     def is_whole(self) -> bool:
         """Whether the step under way has all it needs, should the program end here."""
-        if self._manual or self._by_optimizer or self._optimizers:
+        if self._by_optimizer or not self._counts_calls:
             return False
         return self._went_backward or (not self._trains and bool(self._places))
 
@@ -97,9 +96,11 @@ class StepClock:
         self._attempted.clear()
         self._end_if_all(skipped=True)
 
-    def network_called(self, place: object, trains: bool) -> None:
-        """A network is about to be called from `place`, in training or not."""
-        if not self._manual and not self._optimizers:
+    def network_called(self, find_place: Callable[[], object], trains: bool) -> None:
+        """A network is about to be called from some place, in training or not."""
+        place = None
+        if self._counts_calls:
+            place = find_place()
             again = not self._trains and place in self._places
             if self._went_backward or again:
                 self._by_optimizer = False
@@ -116,6 +117,11 @@ class StepClock:
     def backward_ended(self) -> None:
         """Gradients have been computed."""
         self._trains = self._went_backward = True
+
+    @property
+    def _counts_calls(self) -> bool:
+        """Whether steps are told from calls of networks, for lack of anything better."""
+        return not self._manual and not self._optimizers
 
     def _end_if_all(self, skipped: bool) -> None:
         if self._manual:

@@ -347,7 +347,7 @@ class TorchCapture:
             return
         trains = module.training or _grad_enabled()
         if _fake_mode() is None and _has_parameters(module):
-            self._clock.network_called((id(module), *place_of(sys._getframe())), trains)
+            self._clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
         if not self._watch.recording:
             return
         with quiet():
