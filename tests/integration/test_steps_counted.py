@@ -395,13 +395,57 @@ def scaled_with_a_step_skipped() -> int:
     return 4
 
 
+class Sharp(torch.optim.Optimizer):
+    """Has another optimizer make its steps, over the same parameters."""
+
+    def __init__(self, parameters) -> None:
+        self.base = torch.optim.SGD(parameters, lr=0.1)
+        super().__init__(self.base.param_groups, {})
+
+    def step(self, closure=None) -> None:
+        with torch.enable_grad():
+            closure()
+        self.base.step()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.mul_(0.99)
+
+    def second_step(self) -> None:
+        self.base.step()
+
+
+def an_optimizer_around_another() -> int:
+    model = network()
+    optimizer = Sharp(model.parameters())
+
+    def closure() -> None:
+        optimizer.zero_grad()
+        loss_of(model).backward()
+
+    for _ in range(4):
+        optimizer.step(closure)
+    return 4
+
+
+def an_optimizer_that_only_has_another_step() -> int:
+    model = network()
+    optimizer = Sharp(model.parameters())
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.second_step()
+    return 4
+
+
 WITH = (
+    *(an_optimizer_around_another, an_optimizer_that_only_has_another_step),
     *(plain, a_probe_before_the_optimizer, gan, wgan, recreated_each_epoch),
     *(recreated_while_the_old_one_is_kept, adam_first_then_lbfgs, accumulated_over_micro_batches),
     *(evaluated_between_steps, evaluated_when_the_optimizer_is_gone, a_teacher_that_follows),
     scaled_with_a_step_skipped,
 )
-UPDATES = {gan: 8, wgan: 18, scaled_with_a_step_skipped: 3}
+UPDATES = {gan: 8, wgan: 18, scaled_with_a_step_skipped: 3, an_optimizer_around_another: 8}
 """How often optimizers step, where that is not once per step."""
 
 
@@ -453,3 +497,12 @@ def test_steps_that_are_not_recorded_are_counted_as_well(record, train) -> None:
     with record(steps=lambda step: step >= 2) as seen:
         iterations = train()
     assert completed(seen) == list(range(2, iterations))
+
+
+def test_what_an_optimizer_does_after_another_one_is_its_own(record) -> None:
+    with record() as seen:
+        steps = an_optimizer_around_another()
+    for step in range(steps):
+        shrunk = seen.of_type("mul_", step)
+        assert {call.node.scope for call in shrunk} == {"Default/optimizer-Sharp"}
+        assert {call.node.phase.value for call in shrunk} == {"optimizer"}

@@ -71,8 +71,8 @@ class StepClock:
         self._manual = True
         self._end(skipped=False)
 
-    def stepped(self, optimizer: Any) -> None:
-        """An optimizer has made its step."""
+    def stepped(self, optimizer: Any, inside_another: bool = False) -> None:
+        """An optimizer has made its step, on its own or as a part of another one's."""
         self._optimizers.add(optimizer)
         key = id(optimizer)
         self._by_optimizer = True
@@ -80,7 +80,8 @@ class StepClock:
         self._stepped[key] = self._stepped.get(key, 0) + 1
         if self._stepped[key] >= _PATIENCE:
             self._drop_idle(optimizer)
-        self._end_if_all(skipped=False)
+        if not inside_another:
+            self._end_if_all(skipped=False)
 
     def scaler_stepped(self, optimizer: Any) -> None:
         """A gradient scaler was asked to step; it may skip the optimizer."""

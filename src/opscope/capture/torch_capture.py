@@ -340,7 +340,7 @@ class TorchCapture:
     def _enter_outermost(
         self, state: ThreadState, module: nn.Module, args: Any, kwargs: Any
     ) -> None:
-        if state.phase == OPTIMIZER and not _steps_under_way(state.stepping):
+        if state.phase == OPTIMIZER and state.stepping not in _stepping():
             state.phase, state.scope = FORWARD, self._threads.root  # its step raised
             state.stepping = None
         if state.backward_depth:
@@ -425,7 +425,7 @@ class TorchCapture:
             return lambda: _only_element(buffer)
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if _steps_under_way(optimizer) > 1:
+        if _stepping().count(optimizer) > 1:
             return None  # a class that calls its base's step
         state = self._threads.local.state
         state.phase = OPTIMIZER
@@ -496,17 +496,19 @@ class TorchCapture:
         return closure
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if _steps_under_way(optimizer) > 1:
+        stepping = _stepping()
+        if stepping.count(optimizer) > 1:
             return
-        state = self._threads.local.state
+        outer = stepping[1] if len(stepping) > 1 else None  # one that has another step for it
+        root, state = self._threads.root, self._threads.local.state
         if state.depth == 0:
-            state.scope = self._threads.root
-        state.phase = FORWARD
-        state.stepping = None
+            state.scope = root if outer is None else root.optimizer(outer, self._with_class)
+        state.phase = FORWARD if outer is None else OPTIMIZER
+        state.stepping = outer
         if self._watch.recording:
             with quiet():
                 self._names.add_optimizer(optimizer)
-        self._clock.stepped(optimizer)
+        self._clock.stepped(optimizer, inside_another=outer is not None)
 
     def _optimizer_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:  # noqa: N807
@@ -689,14 +691,14 @@ class TorchCapture:
         return __next__
 
 
-def _steps_under_way(optimizer: Optimizer | None) -> int:
-    """How many calls of this optimizer's `step` are on the stack."""
-    count, frame = 0, sys._getframe()
+def _stepping() -> list[Any]:
+    """The optimizers whose `step` is on the stack, innermost first."""
+    found, frame = [], sys._getframe()
     while (back := frame.f_back) is not None:
         frame = back
-        if frame.f_code is _STEP and frame.f_locals.get("self") is optimizer:
-            count += 1
-    return count
+        if frame.f_code is _STEP:
+            found.append(frame.f_locals.get("self"))
+    return found
 
 
 def _has_parameters(module: nn.Module) -> bool:
