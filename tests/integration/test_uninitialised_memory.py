@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from helpers.forked import forked_opscope as opscope
 from helpers.recorder import Recorder
+from opscope.capture import hook
 from opscope.events import IO, Want
 
 LIKE = torch.ones(2, 3)
@@ -148,3 +149,23 @@ def test_a_run_says_what_was_never_written(tmp_path: Path) -> None:
     assert [value["uninitialised"] for value in copied["inputs"]] == [True, False]
     assert [value["uninitialised"] for value in copied["outputs"]] == [False]
     assert all(value["rows"] for value in copied["outputs"])
+
+
+@pytest.mark.parametrize("natively", [True, False])
+def test_a_view_has_numbers_in_the_steps_in_which_it_was_written(
+    record, natively: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not natively:
+        monkeypatch.setattr(hook, "load", lambda: None)
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record(Recorder(Want.OUTPUT_STATS)) as seen:
+        for step in range(5):
+            model(torch.ones(1, 2)).sum().backward()
+            memory = torch.empty(4)
+            if step % 2:
+                memory.fill_(7.0)
+            memory.view(2, 2)
+            optimizer.step()
+    rows = [r for r in seen.rows if r.call.node.op_type == "view" and r.shape == (2, 2)]
+    assert [(r.call.step, r.row.max) for r in rows] == [(1, 7.0), (3, 7.0)]

@@ -230,6 +230,8 @@ class OperatorWatch:
             node.raised = False
         if len(node.outputs) < len(produced):
             self.add_outputs(operator, node, produced, tensors)
+        elif operator.view:
+            self._renew_views(node)
         if self.late and operator.completes:
             self._deliver_late(tensors)
         if begun.call is not None:
@@ -475,8 +477,8 @@ class OperatorWatch:
     ) -> None:
         """Give each output its slot and, where it is a parameter or a gradient, that name."""
         source_of = {id(t): s for t, s in zip(tensors, node.sources, strict=False)}
-        viewed = node.sources[0] if operator.view and node.sources else None
-        unwritten = operator.uninitialised or (isinstance(viewed, Output) and viewed.uninitialised)
+        of_unwritten = operator.view and bool(node.sources) and _is_unwritten(node.sources[0])
+        unwritten = operator.uninitialised or of_unwritten
         for slot in range(len(node.outputs), len(produced)):
             source = source_of.get(id(produced[slot]))
             label = node.gradient_of
@@ -488,6 +490,14 @@ class OperatorWatch:
             subject = label or subject or node.parameter
             node.outputs.append(Output(node, slot, label, subject, unwritten))
             if node.outputs[-1].subject or unwritten:
+                self.changed.append(node)
+
+    def _renew_views(self, node: Node) -> None:
+        """Views are of memory that was never written to, or are not any more, call by call."""
+        unwritten = bool(node.sources) and _is_unwritten(node.sources[0])
+        for output in node.outputs:
+            if output.uninitialised != unwritten:
+                output.uninitialised = unwritten
                 self.changed.append(node)
 
     def _measure_inputs(
@@ -675,6 +685,10 @@ def _is_updated(source: Source) -> bool:
     if source.subject:
         return True
     return source.__class__ is Output and source.node.phase in _AFTER_FORWARD
+
+
+def _is_unwritten(source: Source) -> bool:
+    return isinstance(source, Output) and source.uninitialised
 
 
 def _viewed(

@@ -141,6 +141,18 @@ inline void note_outputs(const Call& call, const Produced& produced, PyObject* o
   }
 }
 
+// Views are of memory that was never written to, or are not any more, call by call.
+inline void renew_views(const Call& call, PyObject* node, PyObject* outputs) {
+  PyObject* base = call.base_source.get();
+  const bool unwritten = is_output(base) && hook->output_uninitialised.truth(base);
+  for (Py_ssize_t slot = 0; slot < PyList_GET_SIZE(outputs); ++slot) {
+    PyObject* output = PyList_GET_ITEM(outputs, slot);
+    if (hook->output_uninitialised.truth(output) == unwritten) continue;
+    hook->output_uninitialised.set(output, unwritten ? Py_True : Py_False);
+    if (PyList_Append(hook->changed.get(), node) < 0) throw PythonError();
+  }
+}
+
 // Everything after the operator ran.
 inline void finish(Call& call, Arguments results) {
   PyObject* node = call.node.get();
@@ -156,6 +168,7 @@ inline void finish(Call& call, Arguments results) {
                                          list.get(), inputs.get(), nullptr));
     outputs = hook->node_outputs.get(node);
   }
+  if (call.op->view && call.has_base) renew_views(call, node, outputs);
   note_outputs(call, produced, outputs);
   if (call.delivered) {
     end_in_python(call, node, produced);
