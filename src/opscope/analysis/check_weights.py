@@ -82,10 +82,12 @@ class ParameterInputs:
 
     def _entries(self, number: int, history: Sequence[Sources]) -> list[tuple[int, int]]:
         """For every slot that ever is a parameter: from which step on it is which one."""
-        slots = {s for _, of in history for s, source in enumerate(of) if is_weight(source)}
+        slots = {s for e in history for s, source in enumerate(e.sources) if is_weight(source)}
+        # A step first uses a parameter in its first pass, whatever it does with the node later.
+        first_of_step = {entry.step: entry.sources for entry in reversed(history)}
         return [
             (_key(number, slot, step), self._number(sources, slot))
-            for step, sources in history
+            for step, sources in first_of_step.items()
             for slot in slots
             if slot < _MAX_SLOT
         ]

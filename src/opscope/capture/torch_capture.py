@@ -82,7 +82,7 @@ class TorchCapture:
         self._clock = StepClock(self._end_step)
         self._patches = Patches()
         self._hooks: list[Any] = []
-        self._losses: list[tuple[Callable[[], float], Node | None]] = []
+        self._losses: list[tuple[Callable[[], float], Node | None, int | None]] = []
         self._unscaled: dict[int, Tensor] = {}
         self._withheld: list[Callable[[], float]] = []
         """For optimizers that skip updates themselves: whether they did in this step."""
@@ -218,17 +218,16 @@ class TorchCapture:
         self.on_safe_point(ended, False)
 
     def _deliver_step(self, skipped: bool, complete: bool) -> None:
-        step, orders = self._watch.step, self._watch.finish_step()
-        changed = self._watch.take_changed()
+        step, calls = self._watch.step, self._watch.finish_step()
         seconds = time.perf_counter() - self._began
         losses, self._losses = self._losses, []
         withheld, self._withheld = self._withheld, []
         self._unscaled.clear()
 
         def record() -> StepRecord:
-            numbers = [Loss(value(), node) for value, node in losses]
+            numbers = [Loss(value(), node, call) for value, node, call in losses]
             skips = skipped or any(bad() > 0 for bad in withheld)
-            return StepRecord(step, orders, numbers, seconds, skips, complete, changed)
+            return StepRecord(step, calls, numbers, seconds, skips, complete)
 
         with plain_torch(), _never_ending_training():
             self._pipeline.end_step(record)
@@ -316,6 +315,8 @@ class TorchCapture:
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
                 state.phase = FORWARD if module.training or _grad_enabled() else EVAL
+            if self._watch.passes.enter(module, state, state.phase == EVAL):
+                self._watch.tell_pass()
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
                     self._watch.add_arrival(tensor, Outside("batch", name))
@@ -360,8 +361,11 @@ class TorchCapture:
             if isinstance(root, Tensor) and root.numel() == 1 and not unsupported_reason(root):
                 loss = self._unscaled.get(id(root), root)
                 source = self._watch.source_of(loss)
-                node = source.node if isinstance(source, Output) else None
-                self._losses.append((self._value_of(loss), node))
+                if isinstance(source, Output):
+                    call = self._watch.known.call_of(self._watch.key(loss))
+                    self._losses.append((self._value_of(loss), source.node, call))
+                else:
+                    self._losses.append((self._value_of(loss), None, None))
 
     def _value_of(self, loss: Tensor) -> Callable[[], float]:
         """A loss as it is now; on a GPU it is known only when the step's rows are."""
@@ -408,13 +412,13 @@ class TorchCapture:
         """What went wrong so far must not reach the parameters unseen."""
 
         def losses() -> list[Loss]:
-            return [Loss(value(), node) for value, node in self._losses]
+            return [Loss(value(), node, call) for value, node, call in self._losses]
 
         def facts() -> list[ParameterFact]:
             return parameter_facts(self._names, self._clock.live(), optimizer)
 
         with plain_torch(), _never_ending_training():
-            self._pipeline.before_update(losses, facts)
+            self._pipeline.before_update(self._watch.calls_so_far(), losses, facts)
         try:
             self.on_safe_point(self._watch.step, True)
         except BaseException:

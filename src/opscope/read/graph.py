@@ -33,9 +33,10 @@ def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
 
 
 class Sources(NamedTuple):
-    """Where the inputs of a node came from, from a step on."""
+    """Where the inputs of a node came from, from a call of a step on."""
 
     step: int
+    call: int
     sources: list[Source]
 
 
@@ -43,9 +44,9 @@ def read_sources(rank: Path, nodes: Nodes) -> dict[int, list[Sources]]:
     """By node: where its inputs came from, as that changed over the steps."""
     found: dict[int, list[Sources]] = {}
     for line in read_lines(rank / layout.NODES):
-        found[line["id"]] = [Sources(-1, [_source(s, nodes) for s in line["sources"]])]
+        found[line["id"]] = [Sources(-1, 0, [_source(s, nodes) for s in line["sources"]])]
     for line in read_lines(rank / layout.EDGES):
-        now = Sources(line["step"], [_source(s, nodes) for s in line["sources"]])
+        now = Sources(line["step"], line["call"], [_source(s, nodes) for s in line["sources"]])
         found.setdefault(line["node"], []).append(now)
     return found
 

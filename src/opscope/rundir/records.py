@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from opscope.calls import Change
 from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
 
 
@@ -30,9 +31,10 @@ def node_record(node: Node) -> dict[str, Any]:
     }
 
 
-def edges_record(node: Node, sources: Sequence[Source], step: int) -> dict[str, Any]:
-    """One line of edges.jsonl: the ends of a node's edges from `step` on."""
-    return {"node": node.id, "step": step, **_ends(node, sources)}
+def edges_record(change: Change, step: int) -> dict[str, Any]:
+    """One line of edges.jsonl: the ends of a node's edges from a call of `step` on."""
+    node = change.node
+    return {"node": node.id, "step": step, "call": change.call, **_ends(node, change.sources)}
 
 
 def stack_record(stack: Stack) -> dict[str, Any]:
@@ -40,13 +42,19 @@ def stack_record(stack: Stack) -> dict[str, Any]:
     return {"id": stack.id, "frames": [list(frame) for frame in stack.frames]}
 
 
-def step_record(record: StepRecord, orders: Mapping[int, int | None]) -> dict[str, Any]:
-    """One line of steps.jsonl; `orders` gives the id of the execution order per graph."""
+def step_record(record: StepRecord, orders: Sequence[Sequence[int]] | None) -> dict[str, Any]:
+    """One line of steps.jsonl; for `orders` see `OrderBook`."""
     return {
         "step": record.step,
-        "orders": dict(orders),
+        "operators": len(record.calls),
+        "passes": record.calls.pass_count,
+        "orders": orders,
         "losses": [
-            {"value": loss.value, "node": loss.node.id if loss.node else None}
+            {
+                "value": loss.value,
+                "node": loss.node.id if loss.node else None,
+                "call": loss.call,
+            }
             for loss in record.losses
         ],
         "seconds": record.seconds,

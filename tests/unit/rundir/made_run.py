@@ -10,6 +10,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
 
 from helpers.made_rows import MadeRows
+from opscope.calls import Calls
 from opscope.events import (
     IO,
     Call,
@@ -134,18 +135,20 @@ class MadeRun:
         for index, node in enumerate(self.nodes):
             self.call(node, step, index, 100.0 * step + index)
         value = 1.0 / (step + 1) if loss is None else loss
-        losses = [Loss(value, self.loss)]
-        record = StepRecord(step, {0: list(self.nodes)}, losses, 0.25, changed=self._changed())
-        self.writer.step_end(record)
+        losses = [Loss(value, self.loss, 1)]
+        calls = Calls(list(self.nodes))
+        calls.changes = self._changes()
+        self.writer.step_end(StepRecord(step, calls, losses, 0.25))
 
-    def _changed(self) -> list[tuple[Node, list[Source]]]:
+    def _changes(self) -> list[tuple[int, Node, list[Source], list[Source]]]:
         """Nodes with other sources, or with a labelled output since they were first told of."""
         changed = []
-        for node in self.nodes:
+        for call, node in enumerate(self.nodes):
             labelled = sum(bool(output.subject) for output in node.outputs)
             now = node.sources, labelled
-            if self._edges.get(node.id, (node.sources, 0)) != now:
-                changed.append((node, node.sources))
+            before = self._edges.get(node.id, (node.sources, 0))
+            if before != now:
+                changed.append((call, node, before[0], node.sources))
             self._edges[node.id] = now
         return changed
 
