@@ -14,14 +14,8 @@ from typing import NamedTuple
 
 from opscope.events import Node, Output, Source
 
-
-class Change(NamedTuple):
-    """From this call on the inputs of its node come from elsewhere than before."""
-
-    call: int
-    node: Node
-    before: list[Source]
-    sources: list[Source]
+MOST_VARIANTS = 64
+"""So many ways in which the inputs of a node come about are told apart."""
 
 
 class Calls:
@@ -32,12 +26,16 @@ class Calls:
         """By the index of a call."""
         self.passes: list[int] = []
         """The index of a call and the pass that begins with it, in turn; before that it is 0."""
-        self.changes: list[tuple[int, Node, list[Source], list[Source]]] = []
+        self.changes = array("q")
+        """A call, the id of its node, and by which variants of sources the node's inputs come about
+        until this call and from it on, in turn."""
         self.crossings = array("q")
         """A call, the slot of an input and the call it comes from, in turn, where that is not the
         latest one of its node."""
-        self.sources_after: Callable[[Node], list[Source]] = _latest
-        """The sources of a node when the step had ended."""
+        self.renewed: list[Node] = []
+        """Nodes with new variants of sources, or with outputs that have to do with a parameter."""
+        self.variant_after: Callable[[Node], int] = _latest
+        """The variant of a node's sources when the step had ended."""
         self._index = _Index()
         self._orders: dict[int, list[Node]] = {}
         self._sorted = 0
@@ -84,16 +82,21 @@ class Calls:
     def sources_of(self, call: int) -> list[Source]:
         """Where the inputs of a call came from."""
         node = self.nodes[call]
-        changes = self._indexed().changes.get(node.id, ())
-        past = [change for change in changes if change.call <= call]
-        if past:
-            return past[-1].sources
-        return changes[0].before if changes else self.sources_after(node)
+        changes = self._indexed().changes.get(node.id)
+        if changes is None:
+            return sources_in(node, self.variant_after(node))
+        at = bisect_right(changes, call, key=_call_of)
+        return sources_in(node, changes[at - 1].after if at else changes[0].before)
 
-    def sources_before(self, node: Node) -> list[Source]:
-        """Where the inputs of a node came from when the step began."""
-        changes = self._indexed().changes.get(node.id, ())
-        return changes[0].before if changes else self.sources_after(node)
+    def variant_before(self, node: Node) -> int:
+        """The variant of a node's sources when the step began."""
+        changes = self._indexed().changes.get(node.id)
+        return changes[0].before if changes is not None else self.variant_after(node)
+
+    def is_wired_like(self, other: Calls) -> bool:
+        """Whether the same calls were made, with the same calls as inputs."""
+        same = self.changes == other.changes and self.crossings == other.crossings
+        return same and self.is_like(other)
 
     def producer(self, call: int, slot: int) -> int | None:
         """The call whose output an input is; None if it came from outside the step."""
@@ -118,12 +121,18 @@ class Calls:
         return self._index
 
 
+class _Change(NamedTuple):
+    call: int
+    before: int
+    after: int
+
+
 class _Index:
     """What is looked up of calls, made when it is first asked for."""
 
     def __init__(self) -> None:
         self.calls: dict[int, list[int]] = {}
-        self.changes: dict[int, list[Change]] = {}
+        self.changes: dict[int, list[_Change]] = {}
         self.crossings: dict[tuple[int, int], int] = {}
         self._seen = (0, 0, 0)
 
@@ -135,12 +144,42 @@ class _Index:
             return
         for call in range(seen[0], self._seen[0]):
             self.calls.setdefault(calls.nodes[call].id, []).append(call)
-        for change in calls.changes[seen[1] :]:
-            self.changes.setdefault(change[1].id, []).append(Change(*change))
+        self._add_changes(calls.changes[seen[1] :])
         new = calls.crossings[seen[2] :]
         for call, slot, producer in zip(new[::3], new[1::3], new[2::3], strict=True):
             self.crossings[call, slot] = producer
 
+    def _add_changes(self, new: array[int]) -> None:
+        for call, node, *variants in zip(new[::4], new[1::4], new[2::4], new[3::4], strict=True):
+            self.changes.setdefault(node, []).append(_Change(call, *variants))
+        for node in set(new[1::4]):
+            self.changes[node].sort()  # native code tells of its calls later
 
-def _latest(node: Node) -> list[Source]:
-    return node.sources
+
+def _call_of(change: _Change) -> int:
+    return change.call
+
+
+def sources_in(node: Node, variant: int) -> list[Source]:
+    """A variant of a node's sources; those of more than are kept are not known."""
+    return node.variants[variant] if 0 <= variant < len(node.variants) else []
+
+
+def _latest(node: Node) -> int:
+    return node.variant
+
+
+def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> None:
+    """The inputs of a call come from elsewhere than those of the call before of its node."""
+    before = node.variant
+    node.sources = sources
+    try:
+        node.variant = node.variants.index(sources)
+    except ValueError:
+        if len(node.variants) < MOST_VARIANTS:
+            node.variant = len(node.variants)
+            node.variants.append(sources)
+            calls.renewed.append(node)
+        else:
+            node.variant = -1
+    calls.changes.extend((call, node.id, before, node.variant))

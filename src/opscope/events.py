@@ -121,10 +121,17 @@ class Node:
     outputs: list[Output] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     """Where each input slot came from, in the latest call."""
+    variants: list[list[Source]] = field(default_factory=list)
+    """All that `sources` have been."""
+    variant: int = 0
+    """Which of them `sources` are; -1 if there were too many."""
     raised: bool = False
     """Whether the latest call ended in an exception."""
     plan: Any = None
     """What the sinks want of this node; belongs to the pipeline."""
+
+    def __post_init__(self) -> None:
+        self.variants.append(self.sources)
 
     def __repr__(self) -> str:
         return f"<Node {self.id} {self.name}>"

@@ -122,7 +122,7 @@ class _Listener(BaseSink):
                 for call, node in enumerate(record.calls.nodes)
             },
             [_call(record.calls, call) for call in range(len(record.calls))],
-            sorted({change[1].name for change in record.calls.changes}),
+            sorted({node.name for node in record.calls.renewed}),
         )
         self.facts.steps.append(step)
         native = self.capture._watch.hook

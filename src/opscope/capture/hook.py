@@ -163,7 +163,7 @@ class Hook:
     def begin(self) -> None:
         """A step's data is in other objects now."""
         calls = self._watch.calls
-        self._module.begin(calls.nodes, calls.changes, calls.passes, self._watch.step)
+        self._module.begin(calls.nodes, calls.renewed, calls.passes, self._watch.step)
         self.set_passes()
 
     def set_passes(self) -> None:
@@ -174,9 +174,11 @@ class Hook:
             training.serial, training.number, evaluation.serial, evaluation.number, first
         )
 
-    def take_crossings(self, calls: Calls) -> None:
+    def take_links(self, calls: Calls) -> None:
         """Complete the calls of the step under way."""
-        calls.crossings.frombytes(self._module.take_crossings())
+        changes, crossings = self._module.take_links()
+        calls.changes.frombytes(changes)
+        calls.crossings.frombytes(crossings)
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded, may run in several threads, and which plans hold."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
-from opscope.calls import Calls
+from opscope.calls import Calls, note_sources
 from opscope.capture.guards import quiet
 from opscope.capture.known import KnownTensors
 from opscope.capture.operators import Operator
@@ -209,8 +209,7 @@ class OperatorWatch:
                 site.calls += 1
             index = self._add_call(node, number)
         if sources != node.sources:
-            self.calls.changes.append((index, node, node.sources, sources))
-            node.sources = sources
+            note_sources(self.calls, index, node, sources)
         if self.late and not operator.asynchronous:
             self._deliver_late(tensors[1:] if operator.completes else tensors)
         plan = node.plan
@@ -518,8 +517,7 @@ class OperatorWatch:
             subject = label or subject or node.parameter
             node.outputs.append(Output(node, slot, label, subject, unwritten))
             if node.outputs[-1].subject or unwritten:
-                last = max(len(self.calls.nodes) - 1, 0)
-                self.calls.changes.append((last, node, node.sources, node.sources))
+                self.calls.renewed.append(node)
 
     def _measure_inputs(
         self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
@@ -670,14 +668,14 @@ class OperatorWatch:
         """Start counting calls anew."""
         self.step = step
         before, self.calls = self.calls, Calls()
-        before.sources_after = self.calls.sources_before
+        before.variant_after = self.calls.variant_before
         self.passes.begin_step()
         self._rebind()
 
     def calls_so_far(self) -> Calls:
         """The calls of the step under way."""
         if self.hook is not None:
-            self.hook.take_crossings(self.calls)
+            self.hook.take_links(self.calls)
         return self.calls
 
     def tell_pass(self) -> None:

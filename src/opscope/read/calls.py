@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.calls import Calls
-from opscope.events import Node, Phase, Source, Stack
-from opscope.read.graph import Sources, read_sources
+from opscope.calls import Calls, sources_in
+from opscope.events import Node, Phase, Stack
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines
 
 Records = NDArray[np.void]
 _UNKNOWN = Node(-1, -1, "", "", "", "", "", Phase.SETUP, Stack(-1, ()))
 """Stands for a call that nothing is known of."""
+
+
+class Links(NamedTuple):
+    """What `opscope.calls` calls changes and crossings, of one step."""
+
+    changes: array[int]
+    crossings: array[int]
+
+
+_NO_LINKS = Links(array("q"), array("q"))
+
+
+class Variant(NamedTuple):
+    """By which variant of its sources a node's inputs come about, from a call of a step on."""
+
+    step: int
+    call: int
+    variant: int
 
 
 class StoredCalls:
@@ -38,40 +55,44 @@ class StoredCalls:
                 if number != (calls.passes[-1] if calls.passes else 0):
                     calls.passes += (len(calls.nodes), number)
                 calls.nodes += self._orders.get(order, ())
-        return self._complete(calls, step)
+        return self._linked(calls, step)
 
     def of_rows(self, step: int, records: Records) -> Calls:
         """The calls of a step that was not finished, as far as there are rows of them."""
         nodes = [_UNKNOWN] * (int(records["call"].max()) + 1 if len(records) else 0)
         for call, node in zip(records["call"].tolist(), records["node"].tolist(), strict=True):
             nodes[call] = self._nodes.get(node, _UNKNOWN)
-        return self._complete(Calls(nodes), step)
+        return self._linked(Calls(nodes), step)
 
     @cached_property
-    def sources(self) -> dict[int, list[Sources]]:
-        """Where the inputs of each node came from, and from which call of which step on."""
-        return read_sources(self._path, self._nodes)
+    def variants(self) -> dict[int, list[Variant]]:
+        """By node: which variants its sources have been, in order; the first always."""
+        found: dict[int, list[Variant]] = {}
+        for step, links in self._links.items():
+            flat = links.changes
+            for call, node, before, after in zip(*(flat[n::4] for n in range(4)), strict=True):
+                of_node = found.setdefault(node, [Variant(-1, 0, before)])
+                of_node.append(Variant(step, call, after))
+        return found
 
-    def _complete(self, calls: Calls, step: int) -> Calls:
-        calls.crossings = self._crossings.get(step, array("q"))
-        calls.sources_after = self._sources_after(step)
-        for number in dict.fromkeys(node.id for node in calls.nodes):
-            history = self.sources.get(number, ())
-            if len(history) < 2:
-                continue
-            for before, after in itertools.pairwise(history):
-                if after.step == step:
-                    node = self._nodes[number]
-                    calls.changes.append((after.call, node, before.sources, after.sources))
+    def settle(self) -> None:
+        """Have each node's sources be those it had last."""
+        for number, history in self.variants.items():
+            if (node := self._nodes.get(number)) is not None:
+                node.variant = history[-1].variant
+                node.sources = sources_in(node, node.variant)
+
+    def _linked(self, calls: Calls, step: int) -> Calls:
+        calls.changes, calls.crossings = self._links.get(step, _NO_LINKS)
+
+        def variant_after(node: Node) -> int:
+            history = self.variants.get(node.id)
+            if history is None:
+                return 0
+            return history[bisect_right(history, step, key=lambda v: v.step) - 1].variant
+
+        calls.variant_after = variant_after
         return calls
-
-    def _sources_after(self, step: int) -> Callable[[Node], list[Source]]:
-        def sources_after(node: Node) -> list[Source]:
-            history = self.sources.get(node.id, ())
-            past = [entry for entry in history if entry.step <= step] or history[:1]
-            return past[-1].sources if past else node.sources
-
-        return sources_after
 
     @cached_property
     def _orders(self) -> dict[int, list[Node]]:
@@ -81,6 +102,12 @@ class StoredCalls:
         }
 
     @cached_property
-    def _crossings(self) -> dict[int, array[int]]:
-        lines: Iterable[dict[str, Any]] = read_lines(self._path / layout.CROSSINGS)
-        return {line["step"]: array("q", line["crossings"]) for line in lines}
+    def _links(self) -> dict[int, Links]:
+        found: dict[int, Links] = {}
+        for line in read_lines(self._path / layout.LINKS):
+            if "like" in line:
+                found[line["step"]] = found.get(line["like"], _NO_LINKS)
+            else:
+                changes, crossings = array("q", line["changes"]), array("q", line["crossings"])
+                found[line["step"]] = Links(changes, crossings)
+        return found

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
-from opscope.read.calls import StoredCalls
-from opscope.read.graph import Sources, read_nodes, read_stacks
+from opscope.read.calls import StoredCalls, Variant
+from opscope.read.graph import read_nodes, read_stacks
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines, read_object
@@ -105,12 +105,14 @@ class Rank:
     @cached_property
     def nodes(self) -> dict[int, Node]:
         """Nodes by id, with the edges they had last."""
-        return read_nodes(self.path, self.stacks)
+        nodes = read_nodes(self.path, self.stacks)
+        StoredCalls(self.path, nodes).settle()
+        return nodes
 
     @property
-    def sources(self) -> dict[int, list[Sources]]:
-        """Where the inputs of each node came from, and from which call of which step on."""
-        return self._calls.sources
+    def variants(self) -> dict[int, list[Variant]]:
+        """Which variants of their sources nodes have had, of those that had several."""
+        return self._calls.variants
 
     @cached_property
     def _calls(self) -> StoredCalls:

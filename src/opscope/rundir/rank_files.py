@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opscope.calls import Change
+from opscope.calls import Calls
 from opscope.events import Node, Stack, StepRecord
 from opscope.rows import Rows
 from opscope.rundir import layout
@@ -40,7 +40,10 @@ class RankFiles:
         self._steps = self._open_lines(layout.STEPS)
         self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
-        self._crossings = self._open_lines(layout.CROSSINGS, limit=budget // 16)
+        self._links = self._open_lines(layout.LINKS, limit=budget // 16)
+        self._linked: tuple[int, Calls] | None = None
+        self._variants: dict[int, int] = {}
+        """By node: how many variants of its sources are written, if it is more than one."""
         self._stack_ids: set[int] = set()
         self._step_count = 0
 
@@ -66,13 +69,23 @@ class RankFiles:
     def add_step(self, record: StepRecord) -> None:
         """A step ended."""
         calls = record.calls
-        for change in calls.changes:
-            self._edges.append_plain(edges_record(Change(*change), record.step))
-        if calls.crossings:
-            line = {"step": record.step, "crossings": calls.crossings.tolist()}
-            self._crossings.append_plain(line)
+        for node in dict.fromkeys(calls.renewed):
+            self._edges.append_plain(edges_record(node, self._variants.get(node.id, 1)))
+            self._variants[node.id] = len(node.variants)
+        self._add_links(record.step, calls)
         self._steps.append(step_record(record, self._orders.ids_of(calls)))
         self._step_count += 1
+
+    def _add_links(self, step: int, calls: Calls) -> None:
+        if not calls.changes and not calls.crossings:
+            return
+        line: dict[str, Any] = {"step": step}
+        if self._linked is not None and calls.is_wired_like(self._linked[1]):
+            line["like"] = self._linked[0]
+        else:
+            self._linked = step, calls
+            line |= {"changes": calls.changes.tolist(), "crossings": calls.crossings.tolist()}
+        self._links.append_plain(line)
 
     def close(self, error: str) -> None:
         """Finish: no space stays reserved, and the end is on record."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from opscope.calls import Change
 from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
 
 
@@ -27,14 +26,15 @@ def node_record(node: Node) -> dict[str, Any]:
         "parameter": node.parameter,
         "gradient_of": node.gradient_of,
         "arguments": node.arguments,
-        **_ends(node, node.sources),
+        "sources": [_source_record(source) for source in node.variants[0]],
+        "outputs": _output_records(node),
     }
 
 
-def edges_record(change: Change, step: int) -> dict[str, Any]:
-    """One line of edges.jsonl: the ends of a node's edges from a call of `step` on."""
-    node = change.node
-    return {"node": node.id, "step": step, "call": change.call, **_ends(node, change.sources)}
+def edges_record(node: Node, first: int) -> dict[str, Any]:
+    """One line of edges.jsonl: its outputs, and variants of its sources from `first` on."""
+    variants = [[_source_record(source) for source in v] for v in node.variants[first:]]
+    return {"node": node.id, "variants": variants, "outputs": _output_records(node)}
 
 
 def stack_record(stack: Stack) -> dict[str, Any]:
@@ -74,15 +74,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _ends(node: Node, sources: Sequence[Source]) -> dict[str, Any]:
-    return {
-        "sources": [_source_record(source) for source in sources],
-        "outputs": [
-            _output_record(output)
-            for output in node.outputs
-            if output.parameter or output.subject or output.uninitialised
-        ],
-    }
+def _output_records(node: Node) -> list[dict[str, Any]]:
+    return [
+        _output_record(output)
+        for output in node.outputs
+        if output.parameter or output.subject or output.uninitialised
+    ]
 
 
 def _output_record(output: Output) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class WatchSink(BaseSink):
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
         self._step = record.step
-        self._table.renew(node for _, node, _, _ in record.calls.changes)
+        self._table.renew(record.calls.renewed)
         self._examine(record.calls, rows, record.losses, record)
         self.witness.end_step(birth.node for birth in self._soundness.births)
         self._soundness.begin()

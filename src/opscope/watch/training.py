@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from opscope.calls import Calls
 from opscope.events import (
     IO,
-    TRAINING_GRAPH,
     Loss,
     Node,
     Outside,
@@ -54,7 +53,7 @@ class TrainingWatch:
         self._told: set[tuple[int, str]] = set()
         self._dropouts: dict[str, set[bool]] = {}
         self._dropout_nodes: dict[str, Node] = {}
-        self._order: Sequence[Node] | None = None
+        self._calls = Calls()
         self._old: dict[str, int] = {}
         """Parameter → the call that adds to a gradient from before the step."""
 
@@ -198,9 +197,8 @@ class TrainingWatch:
         calls: Calls,
         records: Callable[[], Records],
     ) -> Iterator[Hit]:
-        order = calls.orders.get(TRAINING_GRAPH)
-        if calls.changes or order is not self._order:
-            self._order, self._old = order, _old_gradients(calls)
+        if not calls.is_wired_like(self._calls):
+            self._calls, self._old = calls, _old_gradients(calls)
         old = self._old
         if not old:
             self._uncleared.clear()
@@ -337,12 +335,21 @@ def _is_trained_on(node: Node, calls: Calls) -> bool:
 def _old_gradients(calls: Calls) -> dict[str, int]:
     """Parameter → the call that adds to a gradient from before the step, if the last one does."""
     last = {node.gradient_of: call for call, node in enumerate(calls.nodes) if node.gradient_of}
+    may_add = {node.gradient_of for node in set(calls.nodes) if _may_add_to_old(node)}
     found = {}
     for name, call in last.items():
-        base = _base(call, calls)
+        base = _base(call, calls) if name in may_add else None
         if base is not None:
             found[name] = base
     return found
+
+
+def _may_add_to_old(node: Node) -> bool:
+    """Whether a node has ever added a gradient to something from before a step."""
+    if not node.gradient_of or not node.op.startswith("aten.add"):
+        return False
+    firsts = (sources[0] for sources in node.variants if sources)
+    return any(isinstance(source, Outside) and source.kind == "outside" for source in firsts)
 
 
 def _base(call: int, calls: Calls) -> int | None:

@@ -323,7 +323,7 @@ def node(number: int, op: str, *sources: Any, outputs: int = 1) -> Node:
         Stack(0, ()),
     )
     made.outputs = [Output(made, slot) for slot in range(outputs)]
-    made.sources = list(sources)
+    made.sources[:] = list(sources)
     return made
 
 
@@ -338,7 +338,7 @@ def rows(*values: tuple[int, int, int, list[float]]) -> np.ndarray:
 
 def test_what_another_rank_sends() -> None:
     nodes = [node(0, "c10d.allreduce_.default"), node(1, "aten.add.Tensor")]
-    nodes[1].sources = [nodes[0].outputs[0]]
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
     soundness = Soundness()
     found = soundness.follow(
         rows((OUTPUT, 0, 0, [NAN, 1.0]), (OUTPUT, 1, 0, [NAN, 2.0])), Calls(nodes)
@@ -349,7 +349,7 @@ def test_what_another_rank_sends() -> None:
 
 def test_a_collective_hands_on_what_this_rank_gave() -> None:
     nodes = [node(0, "aten.log.default"), node(1, "c10d.allreduce_.default")]
-    nodes[1].sources = [nodes[0].outputs[0]]
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
     found = Soundness().follow(rows((OUTPUT, 0, 0, [-INF]), (OUTPUT, 1, 0, [-INF])), Calls(nodes))
     assert [birth.node.id for birth in found] == [0]
 
@@ -357,7 +357,7 @@ def test_a_collective_hands_on_what_this_rank_gave() -> None:
 def test_rows_in_pieces_are_the_same_as_at_once() -> None:
     batch = Outside("batch", "input0")
     nodes = [node(0, "aten.mul.Tensor", batch), node(1, "aten.sum.default")]
-    nodes[1].sources = [nodes[0].outputs[0]]
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
     soundness = Soundness()
     all_rows = rows((INPUT, 0, 0, [NAN]), (OUTPUT, 0, 0, [NAN]), (OUTPUT, 1, 0, [NAN]))
     assert soundness.follow(all_rows[:2], Calls(nodes)) == []

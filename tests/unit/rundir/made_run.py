@@ -10,7 +10,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
 
 from helpers.made_rows import MadeRows
-from opscope.calls import Calls
+from opscope.calls import Calls, note_sources
 from opscope.events import (
     IO,
     Call,
@@ -20,7 +20,6 @@ from opscope.events import (
     Output,
     Outside,
     Phase,
-    Source,
     Stack,
     StepRecord,
     ValueStats,
@@ -109,7 +108,7 @@ class MadeRun:
         self.nodes = [self.linear, self.loss, self.backward, self.update]
         self.rows = MadeRows(self.writer)
         self._called: set[int] = set()
-        self._edges: dict[int, tuple[list[Source], int]] = {}
+        self._labelled: dict[int, int] = {}
 
     def open(self) -> MadeRun:
         """Open the writer; returns self."""
@@ -120,6 +119,7 @@ class MadeRun:
         """One call with one input from outside and one output."""
         if node.id not in self._called:
             self._called.add(node.id)
+            node.variants = [node.sources]
             self.writer.node(node)
         call = Call(node, step, index, 0, 0)
         if isinstance(node.sources[0], Outside):
@@ -137,20 +137,19 @@ class MadeRun:
         value = 1.0 / (step + 1) if loss is None else loss
         losses = [Loss(value, self.loss, 1)]
         calls = Calls(list(self.nodes))
-        calls.changes = self._changes()
+        self._renew(calls)
         self.writer.step_end(StepRecord(step, calls, losses, 0.25))
 
-    def _changes(self) -> list[tuple[int, Node, list[Source], list[Source]]]:
-        """Nodes with other sources, or with a labelled output since they were first told of."""
-        changed = []
+    def _renew(self, calls: Calls) -> None:
+        """Note what is other than when nodes were first told of, or than in the step before."""
         for call, node in enumerate(self.nodes):
+            sources = node.sources
+            if sources != node.variants[node.variant]:
+                note_sources(calls, call, node, sources)
             labelled = sum(bool(output.subject) for output in node.outputs)
-            now = node.sources, labelled
-            before = self._edges.get(node.id, (node.sources, 0))
-            if before != now:
-                changed.append((call, node, before[0], node.sources))
-            self._edges[node.id] = now
-        return changed
+            if self._labelled.get(node.id, 0) != labelled:
+                self._labelled[node.id] = labelled
+                calls.renewed.append(node)
 
 
 def write_run(directory: Path, rank: int = 0, steps: int = 3, **kwargs: Any) -> MadeRun:

@@ -76,8 +76,9 @@ def test_edges_are_written_when_they_change(tmp_path: Path) -> None:
     made.step(3)
     made.writer.close()
     (change,) = lines(tmp_path / "rank_0/edges.jsonl")[1:]
-    sources = [{"node": 0, "slot": 1}]
-    assert change == {"node": 1, "step": 2, "call": 1, "sources": sources, "outputs": []}
+    assert change == {"node": 1, "variants": [[{"node": 0, "slot": 1}]], "outputs": []}
+    links = lines(tmp_path / "rank_0/links.jsonl")
+    assert links == [{"step": 2, "changes": [1, 1, 0, 1], "crossings": []}]
 
 
 def test_orders_are_written_once_and_steps_refer_to_them(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ void configure(PyObject* settings) {
   h.node_id = Slot(node.get(), "id");
   h.node_outputs = Slot(node.get(), "outputs");
   h.node_sources = Slot(node.get(), "sources");
+  h.node_variants = Slot(node.get(), "variants");
+  h.node_variant = Slot(node.get(), "variant");
   h.node_raised = Slot(node.get(), "raised");
   h.node_plan = Slot(node.get(), "plan");
   h.output_node = Slot(output.get(), "node");
@@ -134,19 +136,20 @@ PyObject* py_configure(PyObject*, PyObject* settings) {
 }
 
 PyObject* py_begin(PyObject*, PyObject* arguments) {
-  PyObject *order = nullptr, *changed = nullptr, *passes = nullptr;
+  PyObject *order = nullptr, *renewed = nullptr, *passes = nullptr;
   long step = 0;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyList_Type, &order, &PyList_Type, &changed,
+  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyList_Type, &order, &PyList_Type, &renewed,
                         &PyList_Type, &passes, &step)) {
     return nullptr;
   }
   return guarded([&] {
     if (hook->order) hook->base += PyList_GET_SIZE(hook->order.get());
     hook->order = Ref::share(order);
-    hook->changed = Ref::share(changed);
+    hook->renewed = Ref::share(renewed);
     hook->passes = Ref::share(passes);
     hook->step = step;
     hook->last_pass = 0;
+    hook->changes.clear();
     hook->crossings.clear();
     return none();
   });
@@ -271,11 +274,12 @@ PyObject* py_end_step(PyObject*, PyObject*) {
   });
 }
 
-PyObject* py_take_crossings(PyObject*, PyObject*) {
+PyObject* py_take_links(PyObject*, PyObject*) {
   return guarded([&] {
-    Ref taken = bytes_of(hook->crossings);
+    Ref changes = bytes_of(hook->changes), crossings = bytes_of(hook->crossings);
+    hook->changes.clear();
     hook->crossings.clear();
-    return taken.release();
+    return PyTuple_Pack(2, changes.get(), crossings.get());
   });
 }
 
@@ -343,9 +347,9 @@ PyObject* py_counts(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
-    {"begin", py_begin, METH_VARARGS, "Nodes, changes and passes of a step, and its number."},
+    {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones and passes of a step, and its number."},
     {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way."},
-    {"take_crossings", py_take_crossings, METH_NOARGS, "Those of the step so far, as bytes."},
+    {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},

@@ -24,6 +24,7 @@ using Arguments = c10::ArrayRef<const c10::IValue>;
 
 // As in capture/thread_state.py and capture/operators.py.
 enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail };
+constexpr Py_ssize_t kMostVariants = 64;  // as in calls.py
 constexpr long kMostNodes = 64;  // as in capture/thread_state.py
 enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
 enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
@@ -100,14 +101,14 @@ struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, end_setup,
       new_operator;
-  Ref known_object, order, changed, passes;
+  Ref known_object, order, renewed, passes;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;
   KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, last_number, number_base,
       node_of_number, pass_starts;
   Slot site_calls, site_first, site_more, site_serial;
-  Slot node_id, node_outputs, node_sources, node_raised, node_plan;
+  Slot node_id, node_outputs, node_sources, node_variants, node_variant, node_raised, node_plan;
   Slot output_node, output_slot, output_subject, output_uninitialised;
   Slot plan_flags, plan_revision;
   Slot begun_node, begun_index;
@@ -121,7 +122,7 @@ struct Hook {
   int64_t last_pass = 0;       // of the call before
   std::vector<int64_t> latest;  // by node: the call of it that began last, counted from `base`
   int64_t base = 0;             // more than any call before this step
-  std::vector<int64_t> crossings;
+  std::vector<int64_t> changes, crossings;  // see opscope/calls.py
   FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
   FlatMap<PyObject*, Code, AddressHash> known_codes;
   std::vector<Ref> codes;  // kept alive: their addresses are keys

@@ -100,19 +100,45 @@ inline bool same_sources(PyObject* list, const Call& call) {
   return true;
 }
 
-inline void set_sources(Call& call, PyObject* node) {
+inline Ref list_of_sources(const Call& call) {
   Ref list = checked(PyList_New(static_cast<Py_ssize_t>(call.sources.size())));
   for (size_t i = 0; i < call.sources.size(); ++i) {
     Py_INCREF(call.sources[i].source);
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), call.sources[i].source);
   }
-  PyObject* before = hook->node_sources.get(node);
-  if (PyObject_RichCompareBool(list.get(), before, Py_EQ) != 1) {
-    Ref index = checked(PyLong_FromLongLong(call.index));
-    Ref change = checked(PyTuple_Pack(4, index.get(), node, before, list.get()));
-    append(hook->changed, change);
+  return list;
+}
+
+// Which variant of a node's sources those of a call are, a new one if need be; -1 if there are too
+// many. Sources from outside may be equal without being the same objects.
+inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
+  PyObject* variants = hook->node_variants.get(node);
+  const Py_ssize_t count = PyList_GET_SIZE(variants);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (same_sources(PyList_GET_ITEM(variants, i), call)) return i;
   }
-  hook->node_sources.set(node, list.get());
+  Ref list = list_of_sources(call);
+  if (count >= kMostVariants) {
+    hook->node_sources.set(node, list.get());
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (PyObject_RichCompareBool(list.get(), PyList_GET_ITEM(variants, i), Py_EQ) == 1) return i;
+  }
+  if (PyList_Append(variants, list.get()) < 0) throw PythonError();
+  if (PyList_Append(hook->renewed.get(), node) < 0) throw PythonError();
+  return count;
+}
+
+inline void set_sources(Call& call, PyObject* node) {
+  const int64_t before = hook->node_variant.number(node);
+  const int64_t after = variant_of(call, node);
+  if (after >= 0) {
+    hook->node_sources.set(node, PyList_GET_ITEM(hook->node_variants.get(node), after));
+  }
+  if (after == before && after >= 0) return;
+  hook->node_variant.set_number(node, after);
+  hook->changes.insert(hook->changes.end(), {call.index, call.node_id, before, after});
 }
 
 // Everything before the operator runs; false, with nothing changed, if Python must do it.
