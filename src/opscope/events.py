@@ -6,11 +6,12 @@ Nothing here imports a framework; capture fills these objects in, sinks only rea
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from opscope.calls import Calls
     from opscope.rows import Rows
     from opscope.stats.memory import RowMemory
     from opscope.stats.row import Row
@@ -94,7 +95,10 @@ Source = Output | Outside
 
 @dataclass(eq=False, slots=True, repr=False)
 class Node:
-    """One operator call site of a graph; see docs/concepts.md for how it gets its name."""
+    """One operator call site of a graph; see docs/concepts.md for how it gets its name.
+
+    It is called at most once in most passes of a step; `opscope.calls` has the calls.
+    """
 
     id: int
     graph: int
@@ -118,10 +122,17 @@ class Node:
     outputs: list[Output] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     """Where each input slot came from, in the latest call."""
+    variants: list[list[Source]] = field(default_factory=list)
+    """All that `sources` have been."""
+    variant: int = 0
+    """Which of them `sources` are; -1 if there were too many."""
     raised: bool = False
     """Whether the latest call ended in an exception."""
     plan: Any = None
     """What the sinks want of this node; belongs to the pipeline."""
+
+    def __post_init__(self) -> None:
+        self.variants.append(self.sources)
 
     def __repr__(self) -> str:
         return f"<Node {self.id} {self.name}>"
@@ -136,6 +147,8 @@ class Call:
     index: int
     stream: int
     time_us: int
+    pass_number: int = 0
+    """Which pass of the step it belongs to."""
 
 
 @dataclass(slots=True)
@@ -144,30 +157,8 @@ class Loss:
 
     value: float
     node: Node | None
-
-
-class Orders(Mapping[int, list[Node]]):
-    """Graph → the nodes executed in a step, in order; sorted out when first asked for."""
-
-    def __init__(self, order: Sequence[Node]) -> None:
-        self._order = order
-        self._by_graph: dict[int, list[Node]] | None = None
-
-    def _sorted(self) -> dict[int, list[Node]]:
-        if self._by_graph is None:
-            self._by_graph = {}
-            for node in self._order:
-                self._by_graph.setdefault(node.graph, []).append(node)
-        return self._by_graph
-
-    def __getitem__(self, graph: int) -> list[Node]:
-        return self._sorted()[graph]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._sorted())
-
-    def __len__(self) -> int:
-        return len(self._sorted())
+    call: int | None = None
+    """The call that computed it."""
 
 
 @dataclass(slots=True)
@@ -175,8 +166,7 @@ class StepRecord:
     """What is known of a step when it ends."""
 
     step: int
-    orders: Mapping[int, list[Node]]
-    """The nodes executed, in order, per graph."""
+    calls: Calls
     losses: list[Loss]
     seconds: float
     skipped: bool = False
@@ -185,8 +175,11 @@ class StepRecord:
     """False for the rest of a step that was under way when capture stopped."""
     rest: bool = False
     """Whether it is only what ran after the last step, such as `loss.item()`: no step."""
-    changed: Sequence[tuple[Node, list[Source]]] = ()
-    """Nodes with other sources or more outputs than before, and their sources."""
+
+    @property
+    def orders(self) -> Mapping[int, list[Node]]:
+        """Graph → the nodes executed, in order."""
+        return self.calls.orders
 
 
 class ParameterFact(NamedTuple):
@@ -293,6 +286,7 @@ class Sink(Protocol):
 
     def before_update(
         self,
+        calls: Calls,
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
@@ -344,6 +338,7 @@ class BaseSink:
 
     def before_update(
         self,
+        calls: Calls,
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],

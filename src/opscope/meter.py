@@ -42,6 +42,8 @@ class _Known(NamedTuple):
     filled: bool
     clock: int
     """When it was read, counted in writes."""
+    made_in: int
+    """The call that made the tensor what it is."""
 
 
 class Late(NamedTuple):
@@ -91,6 +93,8 @@ class Meter:
         self._memory: RowMemory = PlainMemory()
         self._start = 0
         self.hook: RowHook | None = None
+        self.made_in: Callable[[Any], int] = lambda tensor: -1
+        """The index of the call that made a tensor what it is; -1 if none of this step did."""
         self.found_bad = False
         """Set by a row with NaN or Inf; whoever looks at it clears it."""
 
@@ -181,7 +185,8 @@ class Meter:
         if filled and buffer[offset + BAD : offset + BAD_END] != _NONE_BAD:
             self.found_bad = True
         if source is not None and _lasts(source):
-            self._rows[source] = _Known(_identity(tensor), address, filled, self._clock)
+            made_in = self.made_in(tensor) if side == INPUT else call
+            self._rows[source] = _Known(_identity(tensor), address, filled, self._clock, made_in)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place: rows of before are void."""
@@ -243,6 +248,8 @@ class Meter:
     def _known(self, tensor: Any, source: Source | None) -> _Known | None:
         known = self._rows.get(source) if source is not None else None
         if known is None or known.identity != _identity(tensor):
+            return None
+        if known.made_in != self.made_in(tensor):
             return None
         return known if self._written.get(storage_start(tensor), 0) <= known.clock else None
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import (
     Call,
@@ -240,6 +241,7 @@ class Pipeline:
 
     def before_update(
         self,
+        calls: Calls,
         losses: Callable[[], Sequence[Loss]],
         facts: Callable[[], Sequence[ParameterFact]],
     ) -> None:
@@ -250,7 +252,7 @@ class Pipeline:
             self.meter.settle()
         late = self.meter.engine.has_device and not self.strict
         rows = [] if late else [self._rows(*span, array("q")) for span in self.meter.so_far()]
-        self._each(self._active, "before_update", rows, [] if late else losses(), facts)
+        self._each(self._active, "before_update", calls, rows, [] if late else losses(), facts)
 
     def end_step(self, record: Callable[[], StepRecord]) -> None:
         """A step ended: deliver it when its rows are ready; only then `record` is called."""

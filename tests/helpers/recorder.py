@@ -32,6 +32,7 @@ class Seen:
     step: int
     index: int
     stream: int
+    pass_number: int = 0
     inputs: dict[int, torch.Tensor] = field(default_factory=dict)
     outputs: dict[int, torch.Tensor] = field(default_factory=dict)
     sources: dict[int, object] = field(default_factory=dict)
@@ -69,7 +70,8 @@ class Recorder(BaseSink):
     def _seen(self, call: Call) -> Seen:
         key = (call.step, call.node.id, call.index)
         if key not in self._open:
-            self._open[key] = Seen(call.node, call.step, call.index, call.stream)
+            seen = Seen(call.node, call.step, call.index, call.stream, call.pass_number)
+            self._open[key] = seen
             self.calls.append(self._open[key])
         return self._open[key]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from opscope.calls import Calls
 from opscope.capture import hook
 from opscope.capture.torch_capture import TorchCapture
 from opscope.events import BaseSink, Call, Node, Output, Source, StepRecord, Value, Want
@@ -49,6 +50,8 @@ class Step:
     losses: list[tuple[float, str]]
     sources: dict[str, list[str]]
     """Of every node that ran, as of its last call."""
+    calls: list[str]
+    """Each in words: its node, its pass, where its inputs came from, and which call made them."""
     changed: list[str]
 
 
@@ -115,11 +118,11 @@ class _Listener(BaseSink):
             orders,
             [(loss.value, _name(loss.node)) for loss in record.losses],
             {
-                node.name: [describe(source) for source in node.sources]
-                for nodes in record.orders.values()
-                for node in nodes
+                node.name: list(map(describe, record.calls.sources_of(call)))
+                for call, node in enumerate(record.calls.nodes)
             },
-            sorted(node.name for node, _ in record.changed),
+            [_call(record.calls, call) for call in range(len(record.calls))],
+            sorted({node.name for node in record.calls.renewed}),
         )
         self.facts.steps.append(step)
         native = self.capture._watch.hook
@@ -131,6 +134,14 @@ class _Listener(BaseSink):
 
 def _kind(tensor: torch.Tensor) -> tuple[str, tuple[int, ...]]:
     return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
+
+
+def _call(calls: Calls, call: int) -> str:
+    inputs = [
+        f"{describe(source)}@{calls.producer(call, slot)}"
+        for slot, source in enumerate(calls.sources_of(call))
+    ]
+    return f"{calls.nodes[call].name} in {calls.pass_of(call)}: {', '.join(inputs)}"
 
 
 def describe(source: Source) -> str:

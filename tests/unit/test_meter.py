@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.made_rows import record_of
+from opscope.calls import Calls
 from opscope.events import IO, BaseSink, Node, Output, Outside, Phase, Stack, StepRecord
 from opscope.messages import forget_said
 from opscope.meter import Meter
@@ -364,7 +365,7 @@ def test_a_row_that_cannot_be_computed_is_not_delivered() -> None:
     for size in (1, 2, 3):
         with contextlib.suppress(MemoryError):
             pipeline.meter.measure(0, 0, size, OUTPUT, 0, torch.ones(size), None)
-    pipeline.end_step(lambda: StepRecord(0, {}, [], 0.0))
+    pipeline.end_step(lambda: StepRecord(0, Calls(), [], 0.0))
     assert sink.counts == [1, 3]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from opscope.events import BaseSink, Orders, StepRecord
+from opscope.calls import Calls
+from opscope.events import BaseSink, StepRecord
 from opscope.messages import forget_said
 from opscope.meter import Late
 from opscope.pipeline import Pipeline
@@ -44,7 +45,7 @@ def test_steps_are_ended_and_sinks_closed_when_a_device_has_failed(monkeypatch, 
     monkeypatch.setattr(pipeline, "_deliver_early", lambda: None)
     pipeline.wants_step(0)
     pipeline.open(0)
-    pipeline.end_step(lambda: StepRecord(0, Orders([]), [], 0.0, False, True, []))
+    pipeline.end_step(lambda: StepRecord(0, Calls(), [], 0.0))
     pipeline.close()
     assert sink.told[-1] == "close"
     said = capfd.readouterr().err

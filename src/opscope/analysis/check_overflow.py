@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,15 +55,15 @@ class Overflows:
         _mark_empty(rank.nodes)
         records = {step.step: step for step in rank.steps}
         soundness = Soundness()
-        for step in _with_sources(rank, sorted(self._steps | {self._first})):
+        for step in sorted(self._steps | {self._first}):
             soundness.begin()
             rows = rank.stats(steps={step})
-            rows = rows[rows["node"] < max(rank.nodes) + 1]
-            births = [*soundness.follow(rows, rank.nodes.__getitem__)]
+            calls = rank.calls(step, rows)
+            births = [*soundness.follow(rows[rows["call"] < len(calls)], calls)]
             record = records.get(step)
-            losses = [loss.node for loss in record.losses] if record is not None else []
+            losses = [loss.call for loss in record.losses] if record is not None else []
             births += soundness.release(losses)
-            aside = soundness.aside(births, losses, rank.nodes.__getitem__)
+            aside = soundness.aside(births, losses)
             births = [birth for birth in births if birth not in aside]
             if record is not None and record.skipped:
                 births = [b for b in births if b.node.phase is Phase.FORWARD]
@@ -75,21 +75,6 @@ class Overflows:
                 if self._selectors[watchpoint.id].node(birth.node):
                     hit = birth_hit(watchpoint, birth, step, self._scope.rank)
                     self._findings.hits.append(hit)
-
-
-def _with_sources(rank: Rank, steps: Sequence[int]) -> Iterator[int]:
-    """The steps; while each is looked at, nodes have the sources that they had in it."""
-    changing = [(rank.nodes[n], h) for n, h in rank.sources.items() if len(h) > 1]
-    latest = [node.sources for node, _ in changing]
-    try:
-        for step in steps:
-            for node, history in changing:
-                in_time = [entry for entry in history if entry.step <= step]
-                node.sources = (in_time or history[:1])[-1].sources
-            yield step
-    finally:
-        for (node, _), sources in zip(changing, latest, strict=True):
-            node.sources = sources
 
 
 def _mark_empty(nodes: Mapping[int, Node]) -> None:

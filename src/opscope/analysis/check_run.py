@@ -73,7 +73,7 @@ class _RunCheck:
         self.seen = dict.fromkeys((w.id for w in rest), 0)
 
     def check(self, progress: Callable[[int, int], None]) -> None:
-        inputs = ParameterInputs(self.nodes, self.rank.sources, self.scope.include)
+        inputs = ParameterInputs(self.nodes, self.rank.variants, self.scope.include)
         overflows = Overflows(self.overflows, self.scope, self.findings, self.selectors)
         total = max(1, self.rank.part_count)
         for done, records in enumerate(self._parts(), 1):

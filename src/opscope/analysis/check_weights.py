@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.calls import sources_in
 from opscope.events import Node, Outside, Phase
-from opscope.read.graph import Sources
+from opscope.read.calls import Variant
 from opscope.stats.record import INPUT, joined
 from opscope.watch.numbers import Change, Numbers
 from opscope.watch.outcome import NO_PREVIOUS, NO_VALUES, RESHAPED
@@ -66,26 +67,28 @@ class ParameterInputs:
     def __init__(
         self,
         nodes: Mapping[int, Node],
-        sources: Mapping[int, Sequence[Sources]],
+        variants: Mapping[int, Sequence[Variant]],
         include: frozenset[str],
     ) -> None:
         self._names: dict[str, int] = {}
         entries: list[tuple[int, int]] = []
         for number, node in nodes.items():
             if is_watched(node, include) and node.phase is not Phase.OPTIMIZER:
-                entries += self._entries(number, sources.get(number, ()))
+                entries += self._entries(node, variants.get(number, [Variant(-1, 0, 0)]))
         entries.sort()
         self._keys = np.array([key for key, _ in entries], np.uint64)
         self._parameters = np.array([parameter for _, parameter in entries], np.int64)
         self._found: list[Records] = []
         self._found_names: list[Integers] = []
 
-    def _entries(self, number: int, history: Sequence[Sources]) -> list[tuple[int, int]]:
+    def _entries(self, node: Node, history: Sequence[Variant]) -> list[tuple[int, int]]:
         """For every slot that ever is a parameter: from which step on it is which one."""
-        slots = {s for _, of in history for s, source in enumerate(of) if is_weight(source)}
+        slots = {s for v in node.variants for s, source in enumerate(v) if is_weight(source)}
+        # A step first uses a parameter in its first pass, whatever it does with the node later.
+        first_of_step = {entry.step: entry.variant for entry in reversed(history)}
         return [
-            (_key(number, slot, step), self._number(sources, slot))
-            for step, sources in history
+            (_key(node.id, slot, step), self._number(sources_in(node, variant), slot))
+            for step, variant in first_of_step.items()
             for slot in slots
             if slot < _MAX_SLOT
         ]

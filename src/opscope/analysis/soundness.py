@@ -8,19 +8,22 @@ something else is where a fault began: a *birth*. A NaN is never on purpose.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.calls import Calls
 from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node, Output, Outside, Phase, Source
 from opscope.stats.record import INPUT, OUTPUT, bad_among, has_bad, joined
 from opscope.watch.selection import base_type
 
 Records = NDArray[np.void]
 Place = tuple[int, int]
-"""A node's id and the slot of one of its outputs."""
+"""The index of a call and the slot of one of its outputs."""
+Formula = tuple[int, int] | None
+"""A forward node's id and the pass it ran in: what autograd computes the gradient of."""
 
 
 class Status(enum.IntEnum):
@@ -118,10 +121,11 @@ class Soundness:
 
     def __init__(self, bad_inputs: BadInputs = lambda node, call: ()) -> None:
         self._bad_inputs = bad_inputs
+        self.calls = Calls()
+        """Those of the step."""
         self.births: list[Birth] = []
         """Where faults of this step began, in order."""
         self.status: dict[Place, Status] = {}
-        self.call_of: dict[Place, int] = {}
         self.bad: dict[Place, Bad] = {}
         self.reached_gradient: set[str] = set()
         """Parameters whose gradient has a fault."""
@@ -133,15 +137,15 @@ class Soundness:
         self._pending: list[Birth] = []
         self._late: list[tuple[Place, Birth]] = []
         self._parts: list[Records] = []
-        self._ends: list[Node] = []
-        """What made bad gradients and parameters."""
+        self._ends: list[int] = []
+        """The calls that made bad gradients and parameters."""
         self._infinite_at_first: dict[str, bool] = {}
         self._first_step: int | None = None
 
     def begin(self) -> None:
         """A new step: nothing is known of its values."""
         for of_step in (
-            *(self.births, self.status, self.call_of, self.bad, self._pending, self._late),
+            *(self.births, self.status, self.bad, self._pending, self._late),
             *(
                 self._parts,
                 self._carried,
@@ -153,28 +157,29 @@ class Soundness:
         ):
             of_step.clear()
 
-    def follow(self, records: Records, nodes: Callable[[int], Node]) -> list[Birth]:
+    def follow(self, records: Records, calls: Calls) -> list[Birth]:
         """Go on with more rows of the step, in the order they ran; returns the new births."""
+        self.calls = calls
         self._fresh = []
         self._parts.append(records)
         if self._first_step is None and len(records):
             self._first_step = int(records["step"][0])
         if has_bad(records):
             wrong = records[bad_among(records)]
-            self._note_buffers(wrong, nodes)
-            for node, call, inputs, outputs in _calls(wrong, nodes):
-                if node.graph not in (SETUP_GRAPH, DATA_GRAPH):
-                    self._see(node, call, inputs, outputs)
+            self._note_buffers(wrong)
+            for call, inputs, outputs in _calls(wrong):
+                if calls.nodes[call].graph not in (SETUP_GRAPH, DATA_GRAPH):
+                    self._see(call, inputs, outputs)
         if self._inner:
-            self._leave_formulas(records, nodes)
+            self._leave_formulas(records)
         return sorted(self._fresh, key=_when)
 
-    def release(self, loss_nodes: Iterable[Node | None] = ()) -> list[Birth]:
+    def release(self, losses: Iterable[int | None] = ()) -> list[Birth]:
         """What came from outside counts once it has reached a loss, a gradient or a parameter."""
         if not self._pending:
             return []
-        losses = [node for node in loss_nodes if node is not None and self._is_fault(node)]
-        ends = [*losses, *self._ends]
+        ends = [call for call in losses if call is not None and self._is_fault(call)]
+        ends += self._ends
         if not ends:
             return []
         leading = {birth.entered for birth in self.leading_to(self._pending, ends)}
@@ -195,8 +200,7 @@ class Soundness:
     def aside(
         self,
         births: Iterable[Birth],
-        loss_nodes: Iterable[Node | None],
-        nodes: Callable[[int], Node],
+        losses: Iterable[int | None],
     ) -> list[Birth]:
         """Those of some births that are beside training, such as arithmetic on positions.
 
@@ -206,114 +210,156 @@ class Soundness:
         found = [b for b in births if b.entered is None and b.node.phase is Phase.FORWARD]
         if not found:
             return []
-        ran = [nodes(n) for n in np.unique(self.records()["node"]).tolist()]
-        backward = [node for node in ran if node.phase is Phase.BACKWARD]
+        nodes = self.calls.nodes
+        backward = [call for call, node in enumerate(nodes) if node.phase is Phase.BACKWARD]
         if not backward:
             return []
-        differentiated = {node.forward.id for node in backward if node.forward is not None}
-        differentiated &= {place[0] for place, s in self.status.items() if s is Status.FAULT}
-        ends = [node for node in loss_nodes if node is not None]
-        ends += [*self._ends, *(node for node in ran if node.id in differentiated)]
+        differentiated = {
+            (forward.id, self.calls.pass_of(call))
+            for call in backward
+            if (forward := nodes[call].forward) is not None
+        }
+        faulty = {place[0] for place, status in self.status.items() if status is Status.FAULT}
+        ends = [call for call in losses if call is not None]
+        ends += self._ends
+        ends += [c for c in faulty if (nodes[c].id, self.calls.pass_of(c)) in differentiated]
         leading = self.leading_to(found, ends)
         return [birth for birth in found if birth not in leading]
 
-    def leading_to(self, births: Iterable[Birth], ends: Iterable[Node]) -> list[Birth]:
-        """Those of some births whose bad values went on to one of these nodes."""
-        passed = {node for end in ends for node, _ in ancestors(end, self.status)}
-        return [birth for birth in births if birth.node.id in passed]
+    def leading_to(self, births: Iterable[Birth], ends: Iterable[int]) -> list[Birth]:
+        """Those of some births whose bad values went on to one of these calls."""
+        passed = {call for end in ends for call, _ in self.ancestors(end)}
+        return [birth for birth in births if birth.call in passed]
+
+    def ancestors(self, call: int) -> list[Place]:
+        """The bad values that a call's outputs come from, itself included."""
+        seen: dict[Place, None] = {}
+        todo: list[Place] = [
+            (call, slot) for slot in range(len(self.calls.nodes[call].outputs) or 1)
+        ]
+        while todo:
+            place = todo.pop()
+            if place in seen or place not in self.status:
+                continue
+            seen[place] = None
+            todo += (found for found in self._feeding(place[0]) if found is not None)
+        return list(seen)
+
+    def _feeding(self, call: int) -> list[Place | None]:
+        """By input slot of a call: the output it is of, if it is one."""
+        found: list[Place | None] = []
+        for slot, source in enumerate(self.calls.sources_of(call)):
+            place: Place | None = None
+            if isinstance(source, Output):
+                producer = self.calls.producer(call, slot)
+                place = None if producer is None else (producer, source.slot)
+            found.append(place)
+        return found
 
     def _born(self, birth: Birth) -> None:
         self._fresh.append(birth)
         self.births.append(birth)
         self.births.sort(key=_when)
 
-    def row(self, node: Node, side: int, slot: int) -> np.void | None:
+    def row(self, call: int, side: int, slot: int) -> np.void | None:
         """The row of a value of this step, if there is one; of an input, that of its source."""
         for part in reversed(self._parts):
             found = np.flatnonzero(
-                (part["node"] == node.id) & (part["io"] == side) & (part["slot"] == slot)
+                (part["call"] == call) & (part["io"] == side) & (part["slot"] == slot)
             )
             if len(found):
                 record: np.void = part[found[-1]]
                 return record
-        if side == INPUT and slot < len(node.sources):
-            source = node.sources[slot]
-            if isinstance(source, Output):
-                return self.row(source.node, OUTPUT, source.slot)
+        if side == INPUT:
+            feeding = self._feeding(call)
+            place = feeding[slot] if slot < len(feeding) else None
+            if place is not None:
+                return self.row(place[0], OUTPUT, place[1])
         return None
 
     def records(self) -> Records:
         """All rows of the step so far."""
         return joined(self._parts)
 
-    def _is_fault(self, node: Node) -> bool:
+    def _is_fault(self, call: int) -> bool:
         return any(
-            self.status.get((node.id, slot)) is Status.FAULT
-            for slot in range(len(node.outputs) or 1)
+            self.status.get((call, slot)) is Status.FAULT
+            for slot in range(len(self.calls.nodes[call].outputs) or 1)
         )
 
     # ------------------------------------------------------------------ one call
 
-    def _see(self, node: Node, call: int, inputs: dict[int, Bad], outputs: dict[int, Bad]) -> None:
-        kinds = self._inputs(node, call, inputs)
+    def _see(self, call: int, inputs: dict[int, Bad], outputs: dict[int, Bad]) -> None:
+        node = self.calls.nodes[call]
+        kinds = self._inputs(call, inputs)
         for slot, bad in outputs.items():
-            place = (node.id, slot)
-            status = self._output(node, call, slot, bad, outputs, kinds)
-            self.status[place], self.call_of[place], self.bad[place] = status, call, bad
+            place = (call, slot)
+            status = self._output(call, slot, bad, outputs, kinds)
+            self.status[place], self.bad[place] = status, bad
             if status is Status.FAULT:
-                self._note_reach(node, slot)
+                self._note_reach(call, slot)
             if _is_transparent(node):
-                self._carry(node, inputs, place)
+                self._carry(place)
 
-    def _leave_formulas(self, records: Records, nodes: Callable[[int], Node]) -> None:
+    def _leave_formulas(self, records: Records) -> None:
         """A fault inside the formula of a gradient counts once something else reads it.
 
         Some formulas divide by 0 and mask the result themselves.
         """
         first = min(birth.call for birth in self._inner)
-        later = np.unique(records["node"][records["call"] > first])
-        readers: dict[int | None, set[int | None]] = {}
-        for node in map(nodes, later.tolist()):
-            for source in node.sources:
-                if isinstance(source, Output) and self._is_faulty(source):
-                    readers.setdefault(_formula(source.node), set()).add(_formula(node))
+        later = np.unique(records["call"][records["call"] > first])
+        readers: dict[Formula, set[Formula]] = {}
+        for call in later.tolist():
+            for place in self._feeding(call):
+                if place is not None and self.status.get(place) is Status.FAULT:
+                    readers.setdefault(self._formula(place[0]), set()).add(self._formula(call))
         for birth in list(self._inner):
-            formula = _formula(birth.node)
+            formula = self._formula(birth.call)
             if readers.get(formula, set()) - {formula}:
                 self._inner.remove(birth)
                 self._born(birth)
 
-    def _is_faulty(self, source: Output) -> bool:
-        return self.status.get((source.node.id, source.slot)) is Status.FAULT
+    def _formula(self, call: int) -> Formula:
+        """What autograd computes the gradient of with this call."""
+        node = self.calls.nodes[call]
+        if node.forward is None or node.gradient_of:
+            return None
+        return node.forward.id, self.calls.pass_of(call)
 
-    def _carry(self, node: Node, inputs: dict[int, Bad], place: Place) -> None:
+    def _carry(self, place: Place) -> None:
         """A view of what came from outside is still what came from outside."""
-        source = node.sources[0] if node.sources else None
+        call = place[0]
+        node, sources = self.calls.nodes[call], self.calls.sources_of(call)
+        source: Source | None = sources[0] if sources else None
         if isinstance(source, Output):
-            source = self._carried.get((source.node.id, source.slot))
+            base = self._feeding(call)[0]
+            source = self._carried.get(base) if base is not None else None
         if source is not None:
             fresh = base_type(node) in _ARRIVALS or _LOADER in _files(node)
             if fresh and source.kind == "outside":
                 source = Outside("batch", source.name)
             self._carried[place] = source
 
-    def _inputs(self, node: Node, call: int, inputs: dict[int, Bad]) -> dict[Status, int]:
+    def _inputs(self, call: int, inputs: dict[int, Bad]) -> dict[Status, int]:
         """The kinds of unsound and odd inputs, and the slot of the first of each."""
         kinds: dict[Status, int] = {}
-        for slot, source in enumerate(node.sources):
-            status = self._source_status(node, call, slot, source, inputs.get(slot))
+        feeding = self._feeding(call)
+        for slot, source in enumerate(self.calls.sources_of(call)):
+            status = self._source_status(call, slot, source, feeding[slot], inputs.get(slot))
             if status is not None:
                 kinds.setdefault(status, slot)
         return kinds
 
     def _source_status(
-        self, node: Node, call: int, slot: int, source: Source, bad: Bad | None
+        self, call: int, slot: int, source: Source, place: Place | None, bad: Bad | None
     ) -> Status | None:
+        node = self.calls.nodes[call]
         if isinstance(source, Output):
             if source.uninitialised:
                 return Status.UNWRITTEN
-            place = source.node.id, source.slot
-            status = self.status.get(place) or self._behind(source)
+            if place is None:
+                return None
+            status = self.status.get(place) or self._behind(place[0])
             carried = self._carried.get(place)
             if status is Status.FAULT and carried is not None and not _is_transparent(node):
                 self._enters(Birth(node, call, slot, self.bad[place], carried))
@@ -326,23 +372,31 @@ class Soundness:
             self._enters(Birth(node, call, slot, bad, source))
         return Status.FAULT
 
-    def _behind(self, output: Output) -> Status | None:
+    def _behind(self, call: int) -> Status | None:
         """What is the matter with the rest of a tensor of which a part was written last."""
         for _ in range(_WRITES_BACK):
-            node = output.node
-            view = node.sources[0] if node.op_type.endswith("_") and node.sources else None
-            if not isinstance(view, Output) or not _is_transparent(view.node):
+            view = self._first_of(call) if self.calls.nodes[call].op_type.endswith("_") else None
+            if view is None or not _is_transparent(self.calls.nodes[view[0]]):
                 return None
-            base = view.node.sources[0] if view.node.sources else None
-            if not isinstance(base, Output):
+            base = self._first_of(view[0])
+            if base is None:
                 return None
-            status = self.status.get((base.node.id, base.slot))
-            if base.uninitialised:
+            if self._is_unwritten(base):
                 return Status.UNWRITTEN
+            status = self.status.get(base)
             if status is not None:
                 return status
-            output = base
+            call = base[0]
         return None
+
+    def _first_of(self, call: int) -> Place | None:
+        """The output that the first input of a call is, if it is one."""
+        feeding = self._feeding(call)
+        return feeding[0] if feeding else None
+
+    def _is_unwritten(self, place: Place) -> bool:
+        outputs = self.calls.nodes[place[0]].outputs
+        return place[1] < len(outputs) and outputs[place[1]].uninitialised
 
     def _enters(self, birth: Birth) -> None:
         """Something bad came in from outside: a batch counts only if it gets somewhere."""
@@ -368,7 +422,6 @@ class Soundness:
 
     def _output(
         self,
-        node: Node,
         call: int,
         slot: int,
         bad: Bad,
@@ -377,8 +430,9 @@ class Soundness:
     ) -> Status:
         if Status.FAULT in kinds:
             return Status.FAULT
-        if self._revive_unused(node, kinds):
+        if self._revive_unused(call, kinds):
             return Status.FAULT
+        node = self.calls.nodes[call]
         op = base_type(node)
         if Status.UNWRITTEN in kinds and (op in _PIECEWISE or op in _VIEWS):
             return Status.UNWRITTEN
@@ -388,13 +442,13 @@ class Soundness:
         if not bad.nan:
             if Status.ON_PURPOSE in kinds or Status.UNWRITTEN in kinds:
                 return min(s for s in kinds if s in (Status.ON_PURPOSE, Status.UNWRITTEN))
-            if self._writes_infinity(node, op, bad):
+            if self._writes_infinity(call, op, bad):
                 return Status.ON_PURPOSE
         if slot > 0 and 0 not in outputs and not _outputs_are_alike(node):
             birth = Birth(node, call, slot, bad)
-            self._late.append(((node.id, slot), birth))
+            self._late.append(((call, slot), birth))
             return Status.UNUSED
-        if self._came_unseen(node, call):
+        if self._came_unseen(call):
             return Status.FAULT
         of = next((s for s in (Status.ON_PURPOSE, Status.UNWRITTEN) if s in kinds), None)
         birth = Birth(node, call, slot, bad, of=of)
@@ -404,12 +458,13 @@ class Soundness:
             self._born(birth)
         return Status.FAULT
 
-    def _came_unseen(self, node: Node, call: int) -> bool:
+    def _came_unseen(self, call: int) -> bool:
         """Whether an input was bad without its row saying so: something wrote to it unseen."""
+        node, sources = self.calls.nodes[call], self.calls.sources_of(call)
         for slot in self._bad_inputs(node, call):
-            source = node.sources[slot] if slot < len(node.sources) else None
+            source = sources[slot] if slot < len(sources) else None
             if isinstance(source, Output):
-                if self.row(source.node, OUTPUT, source.slot) is not None:
+                if self.row(call, INPUT, slot) is not None:
                     continue
                 source = Outside(_UNSEEN, source.node.name)  # such as one outside of --scope
             if source is not None:
@@ -417,48 +472,50 @@ class Soundness:
                 return True
         return False
 
-    def _revive_unused(self, node: Node, kinds: dict[Status, int]) -> bool:
+    def _revive_unused(self, call: int, kinds: dict[Status, int]) -> bool:
         """A further output that was bad and is read now, with a bad result: it began there."""
         if Status.UNUSED not in kinds:
             return False
-        read = {(s.node.id, s.slot) for s in node.sources if isinstance(s, Output)}
+        read = set(self._feeding(call))
         for place, birth in self._late:
             if place in read and self.status[place] is Status.UNUSED:
                 self._born(birth)
                 self.status[place] = Status.FAULT
         return True
 
-    def _writes_infinity(self, node: Node, op: str, bad: Bad) -> bool:
+    def _writes_infinity(self, call: int, op: str, bad: Bad) -> bool:
+        node = self.calls.nodes[call]
         if op in _WRITERS and any("inf" in text.lower() for text in node.arguments.values()):
             return True
         if op in _IDENTITIES and not bad.nan:
             return True
         if op in _SUMS and not bad.posinf:
-            return any(self._is_finite_mask(node, slot) for slot in range(len(node.sources)))
+            return any(self._is_finite_mask(call, slot) for slot in range(len(node.sources)))
         return False
 
-    def _is_finite_mask(self, node: Node, slot: int) -> bool:
-        row = self.row(node, INPUT, slot)
+    def _is_finite_mask(self, call: int, slot: int) -> bool:
+        row = self.row(call, INPUT, slot)
         if row is None or row["kind"] != 0:
             return False
         return bool(row["min"] <= -_HUGE or (row["min"] <= -_HUGE_HALF and row["max"] <= 0))
 
-    def _note_reach(self, node: Node, slot: int) -> None:
+    def _note_reach(self, call: int, slot: int) -> None:
+        node = self.calls.nodes[call]
         if node.gradient_of:
             self.reached_gradient.add(node.gradient_of)
-            self._ends.append(node)
+            self._ends.append(call)
         elif node.phase is Phase.OPTIMIZER and slot < len(node.outputs):
             parameter = node.outputs[slot].parameter
             if parameter:
                 self.reached_parameter.add(parameter)
-                self._ends.append(node)
+                self._ends.append(call)
 
-    def _note_buffers(self, records: Records, nodes: Callable[[int], Node]) -> None:
+    def _note_buffers(self, records: Records) -> None:
         """Whether a buffer was infinite when it was first seen."""
         inputs = records[(records["io"] == INPUT) & ((records["posinf"] | records["neginf"]) > 0)]
         for record in inputs:
-            node, slot = nodes(int(record["node"])), int(record["slot"])
-            source = node.sources[slot] if slot < len(node.sources) else None
+            slot, sources = int(record["slot"]), self.calls.sources_of(int(record["call"]))
+            source = sources[slot] if slot < len(sources) else None
             if isinstance(source, Outside) and source.kind == "buffer":
                 first = int(record["step"]) == self._first_step
                 self._infinite_at_first.setdefault(source.name, first)
@@ -479,11 +536,6 @@ def _is_transparent(node: Node) -> bool:
     return op in _VIEWS or op in _ARRIVALS
 
 
-def _formula(node: Node) -> int | None:
-    """The operator whose gradient a node is part of computing."""
-    return node.forward.id if node.forward is not None and not node.gradient_of else None
-
-
 def _is_inside_formula(node: Node) -> bool:
     """Whether autograd itself runs this node, as part of an operator's gradient."""
     return (
@@ -498,43 +550,24 @@ def _files(node: Node) -> str:
     return " ".join(frame.file for frame in node.stack.frames)
 
 
-def _calls(
-    records: Records, nodes: Callable[[int], Node]
-) -> Iterator[tuple[Node, int, dict[int, Bad], dict[int, Bad]]]:
+def _calls(records: Records) -> Iterator[tuple[int, dict[int, Bad], dict[int, Bad]]]:
     """The calls that some rows belong to, in order, each with its bad inputs and outputs."""
     order = np.argsort(records["call"], kind="stable")
-    current: tuple[int, int] | None = None
+    current: int | None = None
     inputs: dict[int, Bad] = {}
     outputs: dict[int, Bad] = {}
     for record in records[order]:
-        key = int(record["node"]), int(record["call"])
-        if key != current:
+        call = int(record["call"])
+        if call != current:
             if current is not None:
-                yield nodes(current[0]), current[1], inputs, outputs
-            current, inputs, outputs = key, {}, {}
+                yield current, inputs, outputs
+            current, inputs, outputs = call, {}, {}
         side = inputs if record["io"] == INPUT else outputs
         side[int(record["slot"])] = bad_of(record)
     if current is not None:
-        yield nodes(current[0]), current[1], inputs, outputs
+        yield current, inputs, outputs
 
 
 def bad_of(record: np.void) -> Bad:
     """The counts of one row."""
     return Bad(*(int(record[name]) for name in ("count", "nan", "posinf", "neginf", "zero")))
-
-
-def ancestors(node: Node, status: dict[Place, Status]) -> Sequence[Place]:
-    """The bad values that a node's outputs come from, itself included."""
-    seen: dict[Place, None] = {}
-    todo: list[Place] = [(node.id, slot) for slot in range(len(node.outputs) or 1)]
-    by_id: dict[int, Node] = {node.id: node}
-    while todo:
-        place = todo.pop()
-        if place in seen or place not in status:
-            continue
-        seen[place] = None
-        for source in by_id[place[0]].sources:
-            if isinstance(source, Output):
-                by_id[source.node.id] = source.node
-                todo.append((source.node.id, source.slot))
-    return list(seen)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.analysis.explain import Case, Explanation, Known, explain
-from opscope.analysis.soundness import Birth, Records, Soundness, Status, ancestors
+from opscope.analysis.soundness import Birth, Records, Soundness, Status
 from opscope.events import Frame, Node, Output, Source
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
@@ -30,61 +30,53 @@ class Step(NamedTuple):
     nodes: Callable[[int], Node]
     """Nodes by id."""
     kinds: Kinds
-    loss_nodes: Sequence[Node | None] = ()
+    losses: Sequence[int | None] = ()
+    """The calls that computed the losses."""
     earlier: Records | None = None
     """Rows of steps before, oldest first."""
     code: Callable[[Frame], str] = lambda frame: linecache.getline(frame.file, frame.line).strip()
 
 
 def find_origin(
-    step: Step, suspect: Node | None = None, counts: Callable[[Birth], bool] = lambda birth: True
+    step: Step, suspect: int | None = None, counts: Callable[[Birth], bool] = lambda birth: True
 ) -> Birth | None:
     """Where it began: the earliest birth, or for infinities on purpose where they took over.
 
-    Births that do not count are named only if what they made got to a loss or the suspect.
+    Births that do not count are named only if what they made got to a loss or the suspect, which
+    is a call.
     """
-    ends = [node for node in (*step.loss_nodes, suspect) if node is not None]
+    ends = [call for call in (*step.losses, suspect) if call is not None]
     births = [birth for birth in step.soundness.births if counts(birth)]
     births = births or step.soundness.leading_to(step.soundness.births, ends)
     if births:
         return min(births, key=lambda birth: birth.call)
-    for node in ends:
-        if (found := _took_over(step.soundness, node)) is not None:
+    for call in ends:
+        if (found := _took_over(step.soundness, call)) is not None:
             return found
     return None
 
 
-def _took_over(soundness: Soundness, node: Node) -> Birth | None:
-    """The first value with nothing finite left, among those a node's outputs come from."""
-    places = ancestors(node, soundness.status)
+def _took_over(soundness: Soundness, call: int) -> Birth | None:
+    """The first value with nothing finite left, among those a call's outputs come from."""
+    places = soundness.ancestors(call)
     if not places:
         return None
-    by_id = {node.id: node}
-    _collect(node, by_id)
     whole = [place for place in places if soundness.bad[place].finite == 0]
-    chosen = min(whole or places, key=lambda place: soundness.call_of[place])
-    if not whole:
-        chosen = max(places, key=lambda place: soundness.call_of[place])
-    bad, call = soundness.bad[chosen], soundness.call_of[chosen]
-    return Birth(by_id[chosen[0]], call, chosen[1], bad, of=Status.ON_PURPOSE)
-
-
-def _collect(node: Node, found: dict[int, Node]) -> None:
-    todo = [node]
-    while todo:
-        for source in todo.pop().sources:
-            if isinstance(source, Output) and source.node.id not in found:
-                found[source.node.id] = source.node
-                todo.append(source.node)
+    chosen = min(whole) if whole else max(places)
+    node = soundness.calls.nodes[chosen[0]]
+    return Birth(node, *chosen, soundness.bad[chosen], of=Status.ON_PURPOSE)
 
 
 def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     """Everything about the origin, as plain data."""
-    node, soundness = origin.node, step.soundness
+    node, call, soundness = origin.node, origin.call, step.soundness
     frame = node.stack.where
     explanation = _explain(step, origin)
+    sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
+        "pass": soundness.calls.pass_of(call),
+        "passes": soundness.calls.pass_count,
         "rank": step.rank,
         "node": node.id,
         "name": node.name,
@@ -102,8 +94,11 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "bad": origin.bad._asdict(),
         "what": explanation.what,
         "advice": explanation.advice,
-        "inputs": [_value(step, node, INPUT, slot) for slot in range(len(node.sources))],
-        "outputs": [_value(step, node, OUTPUT, slot) for slot in range(len(node.outputs))],
+        "inputs": [
+            {**_value(step, call, INPUT, slot), "source": source_text(source)}
+            for slot, source in enumerate(sources)
+        ],
+        "outputs": [_value(step, call, OUTPUT, slot) for slot in range(len(node.outputs))],
         "reached": _reached(step),
         "spread": _spread(soundness, origin),
         "others": len(soundness.births) - 1 if soundness.births else 0,
@@ -113,10 +108,11 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
 
 
 def _explain(step: Step, origin: Birth) -> Explanation:
-    node, soundness = origin.node, step.soundness
-    inputs = [_known(step, soundness.row(node, INPUT, slot)) for slot in range(len(node.sources))]
+    call, soundness = origin.call, step.soundness
+    slots = range(len(soundness.calls.sources_of(call)))
+    inputs = [_known(step, soundness.row(call, INPUT, slot)) for slot in slots]
     slot = origin.slot if origin.entered is None else 0
-    return explain(Case(origin, inputs, _known(step, soundness.row(node, OUTPUT, slot))))
+    return explain(Case(origin, inputs, _known(step, soundness.row(call, OUTPUT, slot))))
 
 
 def _known(step: Step, record: np.void | None) -> Known | None:
@@ -132,11 +128,9 @@ def _entered(origin: Birth) -> dict[str, str] | None:
     return {"kind": origin.entered.kind, "name": origin.entered.name}
 
 
-def _value(step: Step, node: Node, side: int, slot: int) -> dict[str, Any]:
-    known = _known(step, step.soundness.row(node, side, slot))
+def _value(step: Step, call: int, side: int, slot: int) -> dict[str, Any]:
+    known = _known(step, step.soundness.row(call, side, slot))
     data: dict[str, Any] = {"slot": slot}
-    if side == INPUT:
-        data["source"] = source_text(node.sources[slot])
     if known is not None:
         data |= {"dtype": known.dtype, "shape": list(known.shape), **known.row._asdict()}
     return data
@@ -152,8 +146,8 @@ def source_text(source: Source) -> str:
 def _reached(step: Step) -> dict[str, Any]:
     soundness = step.soundness
     loss = any(
-        node is not None and any((node.id, s) in soundness.status for s in range(4))
-        for node in step.loss_nodes
+        call is not None and any((call, s) in soundness.status for s in range(4))
+        for call in step.losses
     )
     return {
         "loss": loss,
@@ -178,7 +172,7 @@ def _before(step: Step, origin: Birth) -> list[dict[str, Any]]:
     for call in calls.tolist():
         node = step.nodes(int(earlier["node"][earlier["call"] == call][-1]))
         frame = node.stack.where
-        known = _known(step, step.soundness.row(node, OUTPUT, 0))
+        known = _known(step, step.soundness.row(call, OUTPUT, 0))
         found.append(
             {
                 "name": node.name,

@@ -24,7 +24,7 @@ from opscope.capture.failures import is_ours, report_failure
 from opscope.capture.operators import Operator, flatten
 from opscope.capture.thread_state import KEPT_NUMBERS, LOOSE_TAIL, OPTIMIZER, SETUP, ThreadState
 from opscope.capture.watching import Begun, GradNode, OperatorWatch
-from opscope.events import Node, Source
+from opscope.events import Node, Output, Source
 
 _next_number = torch.autograd._get_sequence_nr
 _PLAIN = Tensor.__torch_dispatch__
@@ -66,6 +66,8 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._pushed = False
         self._anchors: tuple[list[Any], list[Any]] = ([], [])
         self._anchored = (0, 0)
+        self._latest: tuple[int, dict[int, int]] = (-1, {})
+        """The step, and by node the call of it that began last."""
         watch.current_grad_node = self._current_grad_node
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
@@ -129,6 +131,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
                 operator, tensors, sources, written, frame, lambda: operator.texts(args, kwargs)
             )
             self._numbering.give(state, number, begun)
+            self._note_crossings(begun)
         except Exception as error:
             if not is_ours(error):
                 raise
@@ -153,15 +156,28 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             if tensor is None:
                 continue
             if id(tensor) in rewritten or operator.asynchronous:
-                self._watch.known.put_write(key(tensor), output)
+                self._watch.known.put_write(key(tensor), output, begun.index)
             elif operator.view and tensors:
-                self._add_view(tensor, tensors[0], output)
+                self._add_view(tensor, tensors[0], output, begun.index)
             else:
-                self._watch.known.put(key(tensor), output)
+                self._watch.known.put(key(tensor), output, begun.index)
 
-    def _add_view(self, view: Tensor, base: Tensor, source: Source) -> None:
+    def _add_view(self, view: Tensor, base: Tensor, source: Source, call: int) -> None:
         watch = self._watch
-        watch.known.put_view(watch.key(view), watch.key(base), watch.source_of(base), source)
+        watch.known.put_view(watch.key(view), watch.key(base), watch.source_of(base), source, call)
+
+    def _note_crossings(self, begun: Begun) -> None:
+        """Which inputs come from another call than the latest one of their node."""
+        watch, step = self._watch, self._watch.step
+        if self._latest[0] != step:
+            self._latest = step, {}
+        latest = self._latest[1]
+        for slot, (tensor, source) in enumerate(zip(begun.tensors, begun.sources, strict=True)):
+            if isinstance(source, Output):
+                call = watch.known.call_of(watch.key(tensor))
+                if call >= 0 and call != latest.get(source.node.id):
+                    watch.calls.crossings.extend((begun.index, slot, call))
+        latest[begun.node.id] = begun.index
 
     def _subclassed(
         self,
@@ -177,7 +193,9 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             return NotImplemented
         result = func(*args, **kwargs) if kwargs else func(*args)
         if self._watch.recording and isinstance(result, Tensor) and args:
-            self._add_view(result, args[0], self._watch.source_of(args[0]))
+            watch = self._watch
+            call = watch.known.call_of(watch.key(args[0]))
+            self._add_view(result, args[0], watch.source_of(args[0]), call)
         return result
 
     def _current_grad_node(self) -> GradNode | None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from opscope.calls import Calls
 from opscope.capture import guards
 from opscope.capture.failures import is_of_device, is_ours, report_device
 from opscope.capture.operators import Operator, as_texts
@@ -163,8 +164,23 @@ class Hook:
 
     def begin(self) -> None:
         """A step's data is in other objects now."""
-        watch = self._watch
-        self._module.begin(watch.order, watch.changed, watch.step)
+        calls = self._watch.calls
+        self._module.begin(calls.nodes, calls.renewed, calls.passes, self._watch.step)
+        self.set_passes()
+
+    def set_passes(self) -> None:
+        """A pass has begun."""
+        training, evaluation = self._watch.passes.training, self._watch.passes.evaluation
+        first = self._watch.passes.first_serial
+        self._module.set_passes(
+            training.serial, training.number, evaluation.serial, evaluation.number, first
+        )
+
+    def take_links(self, calls: Calls) -> None:
+        """Complete the calls of the step under way."""
+        changes, crossings = self._module.take_links()
+        calls.changes.frombytes(changes)
+        calls.crossings.frombytes(crossings)
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded, may run in several threads, and which plans hold."""

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 from opscope.events import Output, Outside, Source
 
 
 class KnownTensors(Protocol):
-    """Tensors are named by a key, which is true while the tensor lives."""
+    """Tensors are named by a key, which is true while the tensor lives; a call by its index."""
 
     def get(self, key: int) -> Source | None:
         """Where a tensor comes from, or None."""
 
-    def put(self, key: int, source: Source) -> None:
+    def call_of(self, key: int) -> int:
+        """The call that made a tensor what it is; -1 if none of this step did."""
+
+    def put(self, key: int, source: Source, call: int) -> None:
         """A new tensor; nothing shares its memory."""
 
     def put_outside(self, key: int, source: Source) -> None:
         """A tensor from outside the step."""
 
-    def put_view(self, key: int, base: int, base_source: Source, source: Source) -> None:
+    def put_view(self, key: int, base: int, base_source: Source, source: Source, call: int) -> None:
         """A tensor that shares the memory of another, which comes from `base_source`."""
 
-    def put_write(self, key: int, output: Output) -> None:
+    def put_write(self, key: int, output: Output, call: int) -> None:
         """A tensor that was written to: it comes from there, and so does what shares its memory."""
 
     def drop(self, key: int) -> None:
@@ -33,47 +36,70 @@ class KnownTensors(Protocol):
         """Know only what lasts longer than a step."""
 
 
-class Known:
-    """Known tensors in Python; native/hook/known.h has the same in C++.
+_Maker = tuple[Source, int]
+"""A source and the call it is of."""
 
-    The entry of a tensor is its source as long as nothing shares its memory. Tensors that share
-    memory have (source, shared, writer) instead, with one `shared` list for all of them: `source`
-    holds as long as the latest in-place writer, shared[0], is `writer`.
-    """
+
+class _Shared:
+    """What tensors that share memory have in common: what wrote to it last."""
+
+    __slots__ = ("writer",)
 
     def __init__(self) -> None:
-        self._entries: dict[int, Any] = {}
+        self.writer: _Maker | None = None
+
+
+class _Entry(NamedTuple):
+    """What is known of a tensor: `maker` holds as long as `writer` is the last one."""
+
+    maker: _Maker
+    shared: _Shared
+    writer: _Maker | None
+
+
+class Known:
+    """Known tensors in Python; native/hook/known.h has the same in C++."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
 
     def get(self, key: int) -> Source | None:
-        found = self._entries.get(key)
-        if found.__class__ is tuple:
-            source, shared, writer = found
-            found = source if shared[0] is writer else shared[0]
-        known: Source | None = found
-        return known
+        maker = self._maker(key)
+        return None if maker is None else maker[0]
 
-    def put(self, key: int, source: Source) -> None:
-        self._entries[key] = source
+    def call_of(self, key: int) -> int:
+        maker = self._maker(key)
+        return -1 if maker is None else maker[1]
+
+    def put(self, key: int, source: Source, call: int) -> None:
+        self._entries[key] = _Entry((source, call), _Shared(), None)
 
     def put_outside(self, key: int, source: Source) -> None:
-        self._entries[key] = (source, [None], None)
+        self.put(key, source, -1)
 
-    def put_view(self, key: int, base: int, base_source: Source, source: Source) -> None:
+    def put_view(self, key: int, base: int, base_source: Source, source: Source, call: int) -> None:
         found = self._entries.get(base)
-        if found.__class__ is not tuple:
-            found = self._entries[base] = (base_source, [None], None)
-        shared = found[1]
-        self._entries[key] = (source, shared, shared[0])
+        if found is None:
+            found = self._entries[base] = _Entry((base_source, -1), _Shared(), None)
+        self._entries[key] = _Entry((source, call), found.shared, found.shared.writer)
 
-    def put_write(self, key: int, output: Output) -> None:
+    def put_write(self, key: int, output: Output, call: int) -> None:
         found = self._entries.get(key)
-        if found.__class__ is tuple:
-            found[1][0] = output
+        if found is None:
+            self.put(key, output, call)
         else:
-            self._entries[key] = output
+            found.shared.writer = (output, call)
 
     def drop(self, key: int) -> None:
         self._entries.pop(key, None)
 
     def restart(self, lasting: Mapping[int, Outside]) -> None:
-        self._entries = {key: (source, [None], None) for key, source in lasting.items()}
+        self._entries = {
+            key: _Entry((source, -1), _Shared(), None) for key, source in lasting.items()
+        }
+
+    def _maker(self, key: int) -> _Maker | None:
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        return found.maker if found.shared.writer is found.writer else found.shared.writer

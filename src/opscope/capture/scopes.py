@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 ROOT = "Default"
+MOST_ALIKE = 64
+"""So many modules with the same name and class are told apart below one scope."""
 
 
 class _Loader:
@@ -36,7 +38,7 @@ class Scope:
         )
         self.module_class = module_class
         self.children: dict[int, Scope] = {}
-        self.used_names: set[str] = set()
+        self.used_names: dict[str, Scope] = {}
         _by_path[path] = self
 
     def child(self, module: nn.Module, with_class: bool) -> Scope:
@@ -46,19 +48,14 @@ class Scope:
             return found
         parts = self._parts(module)
         name = "/".join(_part(attribute, cls, with_class) for attribute, cls in parts)
-        scope = Scope(f"{self.path}/{self._unique(name)}", module, type(module).__name__)
-        self.children[id(module)] = scope
-        return scope
+        return self._new(name, module)
 
     def optimizer(self, optimizer: Any, with_class: bool) -> Scope:
         """The scope of an optimizer's step."""
         found = self.children.get(id(optimizer))
         if found is not None and found.module() is optimizer:
             return found
-        name = self._unique(_part("optimizer", type(optimizer).__name__, with_class))
-        scope = Scope(f"{self.path}/{name}", optimizer, type(optimizer).__name__)
-        self.children[id(optimizer)] = scope
-        return scope
+        return self._new(_part("optimizer", type(optimizer).__name__, with_class), optimizer)
 
     def data(self) -> Scope:
         """The scope of what loads data in this process."""
@@ -82,15 +79,26 @@ class Scope:
                 return _levels(parent, path)
         return [("unnamed", cls)]
 
-    def _unique(self, name: str) -> str:
-        """`name`, or `name` with a number in its first attribute if it is taken."""
+    def _new(self, name: str, module: Any) -> Scope:
+        """The scope of a module that is new here: under `name`, with a number if that is taken.
+
+        Modules that are made anew for each call share the last of so many numbers.
+        """
         candidate, number = name, 0
         attribute, dash, rest = name.partition("-")
-        while candidate in self.used_names:
+        while candidate in self.used_names and number < MOST_ALIKE - 1:
             number += 1
             candidate = f"{attribute}{number}{dash}{rest}"
-        self.used_names.add(candidate)
-        return candidate
+        scope = self.used_names.get(candidate)
+        if scope is None:
+            scope = Scope(f"{self.path}/{candidate}", module, type(module).__name__)
+            self.used_names[candidate] = scope
+        else:
+            scope.module = weakref.ref(module)
+            alive = (kv for kv in self.children.items() if kv[1].module() is not None)
+            self.children = dict(alive)
+        self.children[id(module)] = scope
+        return scope
 
 
 def _levels(parent: nn.Module, path: str) -> list[tuple[str, str]]:

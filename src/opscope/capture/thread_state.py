@@ -32,13 +32,17 @@ KEPT_NUMBERS = 1 << 16
 """More numbers than these at once were not made by one operator: they were not watched."""
 
 
+MOST_NODES = 64
+"""A call site that a pass comes by more often than this has no more nodes: the last one recurs."""
+
+
 class Site:
-    """A call site: its nodes, one per call of it within a step.
+    """A call site: its nodes, one per call of it within a pass.
 
     There is one per node in most programs, so it is kept small: a garbage collection visits it.
     """
 
-    __slots__ = ("calls", "codes", "first", "more", "step")
+    __slots__ = ("calls", "codes", "first", "more", "serial")
 
     def __init__(self, frame: FrameType | None, user: FrameType | None, first: Node) -> None:
         # Kept alive, since their addresses are part of the site's key.
@@ -47,11 +51,12 @@ class Site:
             self.codes = (frame.f_code, user.f_code)
         self.first = first
         self.more: list[Node] | None = None
-        self.step = -1
+        self.serial = -1
+        """The serial number of the pass that came by last."""
         self.calls = 0
 
     def add(self, node: Node) -> None:
-        """A call of this site more often than in any step before."""
+        """A call of this site more often than in any pass before."""
         if self.more is None:
             self.more = []
         self.more.append(node)
@@ -80,6 +85,7 @@ class ThreadState:
         "last_number",
         "node_of_number",
         "number_base",
+        "pass_starts",
         "phase",
         "scope",
         "stepping",
@@ -99,6 +105,9 @@ class ThreadState:
         self.autograd = not _started_by_python()
         self.backward_depth = 1 if self.autograd else 0
         self.backward_base = root
+        self.pass_starts: list[int] = []
+        """Per pass that began in this thread: its first autograd number, its serial number and
+        its number in the step."""
         self.last_number: int
         self.number_base: int
         self.node_of_number: list[Node | None]

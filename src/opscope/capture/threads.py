@@ -87,3 +87,4 @@ class Threads:
                 self._settle()
         for state in kept:
             state.forget_old_numbers()
+            state.pass_starts.clear()

@@ -94,7 +94,7 @@ class TorchCapture:
         self._clock = StepClock(self._end_step)
         self._patches = Patches()
         self._hooks: list[Any] = []
-        self._losses: list[tuple[Callable[[], float], Node | None]] = []
+        self._losses: list[tuple[Callable[[], float], Node | None, int | None]] = []
         self._unscaled: dict[int, Tensor] = {}
         self._withheld: list[Callable[[], float]] = []
         """For optimizers that skip updates themselves: whether they did in this step."""
@@ -253,17 +253,16 @@ class TorchCapture:
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
 
     def _deliver_step(self, skipped: bool, complete: bool, rest: bool = False) -> None:
-        step, orders = self._watch.step, self._watch.finish_step()
-        changed = self._watch.take_changed()
+        step, calls = self._watch.step, self._watch.finish_step()
         seconds = time.perf_counter() - self._began
         losses, self._losses = self._losses, []
         withheld, self._withheld = self._withheld, []
         self._unscaled.clear()
 
         def record() -> StepRecord:
-            numbers = [Loss(value(), node) for value, node in losses]
+            numbers = [Loss(value(), node, call) for value, node, call in losses]
             skips = skipped or any(bad() > 0 for bad in withheld)
-            return StepRecord(step, orders, numbers, seconds, skips, complete, rest, changed)
+            return StepRecord(step, calls, numbers, seconds, skips, complete, rest)
 
         with plain_torch(), _never_ending_training():
             self._pipeline.end_step(record)
@@ -355,6 +354,8 @@ class TorchCapture:
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
                 state.phase = FORWARD if trains else EVAL
+            if self._watch.passes.enter(module, state, state.phase == EVAL):
+                self._watch.tell_pass()
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
                     self._watch.add_arrival(tensor, Outside("batch", name))
@@ -410,8 +411,11 @@ class TorchCapture:
             if isinstance(root, Tensor) and root.numel() == 1 and not unsupported_reason(root):
                 loss = self._unscaled.get(id(root), root)
                 source = self._watch.source_of(loss)
-                node = source.node if isinstance(source, Output) else None
-                self._losses.append((self._value_of(loss), node))
+                if isinstance(source, Output):
+                    call = self._watch.known.call_of(self._watch.key(loss))
+                    self._losses.append((self._value_of(loss), source.node, call))
+                else:
+                    self._losses.append((self._value_of(loss), None, None))
 
     def _value_of(self, loss: Tensor) -> Callable[[], float]:
         """A loss as it is now; on a GPU it is known only when the step's rows are."""
@@ -460,13 +464,13 @@ class TorchCapture:
         """What went wrong so far must not reach the parameters unseen."""
 
         def losses() -> list[Loss]:
-            return [Loss(value(), node) for value, node in self._losses]
+            return [Loss(value(), node, call) for value, node, call in self._losses]
 
         def facts() -> list[ParameterFact]:
             return parameter_facts(self._names, self._clock.live(), optimizer)
 
         with plain_torch(), _never_ending_training():
-            self._pipeline.before_update(losses, facts)
+            self._pipeline.before_update(self._watch.calls_so_far(), losses, facts)
         try:
             self.on_safe_point(self._watch.step, True)
         except BaseException:

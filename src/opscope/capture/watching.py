@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
+from opscope.calls import Calls, note_sources
 from opscope.capture.guards import quiet
 from opscope.capture.known import KnownTensors
 from opscope.capture.operators import Operator
 from opscope.capture.parameters import Names
+from opscope.capture.passes import Passes
 from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
@@ -31,6 +33,7 @@ from opscope.capture.thread_state import (
     EVAL,
     FORWARD,
     LOOSE_TAIL,
+    MOST_NODES,
     OPTIMIZER,
     PHASES,
     SETUP,
@@ -46,14 +49,15 @@ from opscope.events import (
     TRAINING_GRAPH,
     Call,
     Node,
-    Orders,
     Output,
     Outside,
     Phase,
     Source,
+    Stack,
     Value,
     Want,
 )
+from opscope.messages import say_once
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.record import INPUT, OUTPUT
 
@@ -103,6 +107,7 @@ class Begun:
         "index",
         "node",
         "operator",
+        "pass_number",
         "plan",
         "sources",
         "tensors",
@@ -114,6 +119,7 @@ class Begun:
         operator: Operator,
         node: Node,
         index: int,
+        pass_number: int,
         plan: Plan,
         tensors: list[Tensor],
         sources: list[Source],
@@ -122,6 +128,7 @@ class Begun:
         self.operator = operator
         self.node = node
         self.index = index
+        self.pass_number = pass_number
         self.plan = plan
         self.tensors = tensors
         self.sources = sources
@@ -157,20 +164,21 @@ class OperatorWatch:
         self.on_forward: Callable[[], None] = lambda: None
         """Called when forward goes on after an update by hand, without any module."""
         self.on_arrival: Callable[[Tensor, Outside], None] | None = None
-        self.order: list[Node] = []
-        self.changed: list[Node] = []
-        self._setup_order: list[Node] = []
-        self._last_order: list[Node] = []
-        self._last_orders = Orders([])
+        self.calls = Calls()
+        """Of the step under way."""
+        self._last_calls = Calls()
+        self.passes = Passes()
         self.known = known
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
         self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
+        self._lines: dict[tuple[object, ...], list[Node]] = {}
         self._first_use: dict[str, Node] = {}
         self.sites: dict[tuple[object, ...], Site] = {}
         self._lock = threading.RLock()
         self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
         self.current_grad_node: Callable[[], GradNode | None] = lambda: None
         """The autograd node under way in the calling thread."""
+        pipeline.meter.made_in = lambda tensor: known.call_of(key(tensor))
         self.alarm: Alarm | None = None
         """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
 
@@ -193,25 +201,34 @@ class OperatorWatch:
         state = self._local.state
         if not state.admitted:
             self.threads.admit(state)
-        phase, subject, key, user = self._call_site(operator, state, frame, tensors, sources)
+        phase, subject, key, user, (serial, number) = self._call_site(
+            operator, state, frame, tensors, sources
+        )
         with self._lock if self.threads.many else _FREE:
-            node = self._node_at(key, user, operator, state, phase, subject, frame, sources, texts)
-            index = len(self.order)
-            self.order.append(node)
+            site = self.sites.get(key)
+            node = self._node_at(site, serial)
+            if node is None:
+                node = self._new_node(operator, state, phase, subject, frame, sources, texts)
+                if site is None:
+                    site = self.sites[key] = Site(frame, user, node)
+                    site.serial = serial
+                else:
+                    site.add(node)
+                site.calls += 1
+            index = self._add_call(node, number)
         if sources != node.sources:
-            node.sources = sources
-            self.changed.append(node)
+            note_sources(self.calls, index, node, sources)
         if self.late and not operator.asynchronous:
             self._deliver_late(tensors[1:] if operator.completes else tensors)
         plan = node.plan
         if plan is None or plan.revision != self.pipeline.revision:
             plan = self.pipeline.plan_for(node)
-        begun = Begun(operator, node, index, plan, tensors, sources, written)
+        begun = Begun(operator, node, index, number, plan, tensors, sources, written)
         flags = plan.flags
         if flags & _ARGUMENTS:
             node.arguments = texts()
         if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
-            begun.call = self.begin_call(plan, node, index, tensors)
+            begun.call = self.begin_call(plan, node, index, tensors, number)
             begun.flags = 0
         elif flags and self.pipeline.takes_rows:
             self._measure_inputs(flags, node, index, tensors, sources)
@@ -246,30 +263,34 @@ class OperatorWatch:
         frame: FrameType | None,
         tensors: list[Tensor],
         sources: list[Source],
-    ) -> tuple[int, Subject, tuple[object, ...], FrameType | None]:
-        """The phase, what the operator is about, a key for its call site, and the user's frame."""
+    ) -> tuple[int, Subject, tuple[object, ...], FrameType | None, tuple[int, int]]:
+        """The phase, what the operator is about, a key for its call site, the user's frame, and
+        the serial number and the number of the pass."""
         if frame is None or frame.f_code is ENGINE:
-            subject: Subject = self._origin(state)
-            return BACKWARD, subject, (operator, subject), None
-        subject, phase = None, state.phase
+            origin, of = self._origin(state)
+            return BACKWARD, origin, (operator, origin), None, of
+        subject: Subject = None
+        phase = state.phase
         if phase >= EVAL or state.backward_depth:
             phase = self._settle_phase(state, operator, sources)
-            if phase == BACKWARD:
-                subject = self._origin(state)
+        now = self.passes.evaluation if phase == EVAL else self.passes.training
+        of = now.serial, now.number
+        if phase == BACKWARD:
+            subject, of = self._origin(state)
         if phase == OPTIMIZER:
             if sources:
                 subject = sources[0].subject
                 if operator.nested or not subject:
                     subject = self._subject_of(state, tensors, sources)
             place = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
-            return phase, subject, place, frame
+            return phase, subject, place, frame, of
         user = find_user_frame(frame)
         # In a module, a helper called from two lines is two places.
         caller = user.f_back if state.depth else None
         key = (
             operator,
             state.scope,
-            phase,
+            2 * phase + _grad_enabled(),
             id(frame.f_code),
             frame.f_lasti,
             id(user.f_code),
@@ -277,30 +298,40 @@ class OperatorWatch:
             caller.f_lasti if caller is not None else 0,
             subject,
         )
-        return phase, subject, key, user
+        return phase, subject, key, user, of
 
-    def _node_at(
-        self, key: tuple[object, ...], user: FrameType | None, operator: Operator, *about: Any
-    ) -> Node:
-        """The node of this call of a call site, new if there have not been so many in a step."""
-        site = self.sites.get(key)
+    def _node_at(self, site: Site | None, serial: int) -> Node | None:
+        """The node of this call of a call site; None if there have not been so many in a pass."""
         if site is None:
-            node = self._new_node(operator, *about)
-            site = self.sites[key] = Site(about[3], user, node)
-            site.step = self.step
-            site.calls = 1
-            return node
-        if site.step != self.step:
-            site.step = self.step
+            return None
+        if site.serial != serial:
+            site.serial = serial
             site.calls = 1
             return site.first
-        position = site.calls
+        position, more = site.calls, site.more
+        if position >= MOST_NODES:
+            self._say_recurring(site.first)
+        at = min(position, MOST_NODES - 1)
+        if more is None or at > len(more):
+            return None
         site.calls = position + 1
-        if site.more is not None and position <= len(site.more):
-            return site.more[position - 1]
-        node = self._new_node(operator, *about)
-        site.add(node)
-        return node
+        return more[at - 1]
+
+    def _say_recurring(self, node: Node) -> None:
+        say_once(
+            f"{node.name} and others are called more than {MOST_NODES} times in one pass: "
+            "what comes after is recorded as further calls of the last one",
+            "recurring",
+        )
+
+    def _add_call(self, node: Node, pass_number: int) -> int:
+        """The index of a call that begins."""
+        calls = self.calls
+        index = len(calls.nodes)
+        calls.nodes.append(node)
+        if (calls.passes[-1] if calls.passes else 0) != pass_number:
+            calls.passes += (index, pass_number)
+        return index
 
     # ------------------------------------------------------------------ sources
     def outside(self, tensor: Tensor) -> Outside:
@@ -331,18 +362,19 @@ class OperatorWatch:
 
     # ------------------------------------------------------------------ nodes
 
-    def _origin(self, state: ThreadState) -> Node | Outside | None:
-        """The forward node, or the parameter, whose gradient is being computed."""
+    def _origin(self, state: ThreadState) -> tuple[Node | Outside | None, tuple[int, int]]:
+        """The forward node, or the parameter, whose gradient is computed, and the pass of it."""
         current = self.current_grad_node()
+        now = self.passes.training
         if current is None:
-            return None
+            return None, (now.serial, now.number)
         number, name, leaf = current
         if number == _ACCUMULATE:
-            return self._leaf(leaf)
+            return self._leaf(leaf), (now.serial, now.number)
         home = state.home
         if home is not None and (home is state or not state.node_of_number):
-            return home.node_for(number)
-        return self.threads.node_for(number, name, state)
+            return home.node_for(number), self.passes.of_number(home, number)
+        return self.threads.node_for(number, name, state), self.passes.of_number(home, number)
 
     def _leaf(self, variable: Tensor | None) -> Outside:
         """The parameter a gradient is accumulated for; tensors without a name share UNKNOWN."""
@@ -412,6 +444,10 @@ class OperatorWatch:
                 module_class = forward.module_class
             else:
                 scope = _GRADIENTS + scope
+        line = self._line(operator, scope, phase, stack)
+        if line is not None and len(line) >= MOST_NODES:
+            self._say_recurring(line[0])
+            return line[-1]
         parameter = subject if isinstance(subject, str) else ""
         if isinstance(subject, Outside):
             parameter = subject.name
@@ -435,9 +471,21 @@ class OperatorWatch:
             sources=sources,
         )
         self.nodes.append(node)
+        if line is not None:
+            line.append(node)
         self._note_first_uses(node, sources)
         self.pipeline.add_node(node)
         return node
+
+    def _line(self, operator: Operator, scope: str, phase: int, stack: Stack) -> list[Node] | None:
+        """The nodes of an operator in one scope on one line; None where it is about a subject.
+
+        Code that is compiled anew each time it runs has new call sites each time.
+        """
+        if phase in (BACKWARD, OPTIMIZER) or (where := stack.where) is None:
+            return None
+        key = operator.name, scope, phase, where.file, where.line, _grad_enabled()
+        return self._lines.setdefault(key, [])
 
     def _note_first_uses(self, node: Node, sources: list[Source]) -> None:
         """Remember the first node that reads a parameter differentiably: its gradient's home."""
@@ -457,12 +505,10 @@ class OperatorWatch:
         """The first differentiable operator or module call: training starts here."""
         if not self.setup_done:
             self.setup_done = True
-            self._setup_order, self.order = self.order, []  # calls of step 0 count from here
             self.known.restart(self.names.by_id)
             for tensor, outside in self._arrivals.values():
                 self.add_arrival(tensor, outside)
             self._arrivals.clear()
-            self._rebind()
             self.threads.leave_setup()
             self.on_setup_end()
 
@@ -490,7 +536,7 @@ class OperatorWatch:
             subject = label or subject or node.parameter
             node.outputs.append(Output(node, slot, label, subject, unwritten))
             if node.outputs[-1].subject or unwritten:
-                self.changed.append(node)
+                self.calls.renewed.append(node)
 
     def _renew_views(self, node: Node) -> None:
         """Views are of memory that was never written to, or are not any more, call by call."""
@@ -498,7 +544,7 @@ class OperatorWatch:
         for output in node.outputs:
             if output.uninitialised != unwritten:
                 output.uninitialised = unwritten
-                self.changed.append(node)
+                self.calls.renewed.append(node)
 
     def _measure_inputs(
         self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
@@ -550,13 +596,15 @@ class OperatorWatch:
             return _alone(self._lock)
         return _FREE
 
-    def begin_call(self, plan: Plan, node: Node, index: int, tensors: list[Tensor]) -> Call:
+    def begin_call(
+        self, plan: Plan, node: Node, index: int, tensors: list[Tensor], pass_number: int
+    ) -> Call:
         """Deliver the inputs of a call that is about to run."""
         sources = node.sources
         stream = 0
         if tensors and tensors[0].is_cuda:
             stream = _stream_of(tensors[0])
-        call = Call(node, self.step, index, stream, time.time_ns() // 1000)
+        call = Call(node, self.step, index, stream, time.time_ns() // 1000, pass_number)
         values = [
             Value(slot, tensor, source)
             for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
@@ -641,33 +689,40 @@ class OperatorWatch:
     @property
     def has_calls(self) -> bool:
         """Whether any operator ran in the step under way."""
-        return bool(self.order or self._setup_order)
+        return bool(self.calls.nodes)
 
     @property
     def raised(self) -> bool:
         """Whether an operator of the step under way raised."""
-        return any(node.raised for node in self.order)
+        return any(node.raised for node in self.calls.nodes)
 
     def begin_step(self, step: int) -> None:
         """Start counting calls anew."""
         self.step = step
-        self.order = []
+        before, self.calls = self.calls, Calls()
+        before.variant_after = self.calls.variant_before
+        self.passes.begin_step()
         self._rebind()
 
-    def take_changed(self) -> list[tuple[Node, list[Source]]]:
-        """Nodes whose edges are others than in the step before, each once."""
-        changed = [(node, node.sources) for node in dict.fromkeys(self.changed)]
-        self.changed.clear()
-        return changed
+    def calls_so_far(self) -> Calls:
+        """The calls of the step under way."""
+        if self.hook is not None:
+            self.hook.take_links(self.calls)
+        return self.calls
 
-    def finish_step(self) -> Orders:
-        """The orders of the step that ends; what crosses into the next comes from outside."""
+    def tell_pass(self) -> None:
+        """Another pass has begun."""
+        if self.hook is not None:
+            self.hook.set_passes()
+
+    def finish_step(self) -> Calls:
+        """The calls of the step that ends; what crosses into the next comes from outside."""
+        calls = self.calls_so_far()
         self.known.restart(self.names.by_id)
-        order = self._setup_order + self.order
-        self._setup_order = []
-        if order != self._last_order:
-            self._last_order, self._last_orders = order, Orders(order)
-        return self._last_orders
+        if calls.is_like(self._last_calls):
+            calls.share_orders(self._last_calls)
+        self._last_calls = calls
+        return calls
 
 
 def _updates(operator: Operator, sources: list[Source]) -> bool:

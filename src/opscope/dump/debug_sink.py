@@ -11,7 +11,7 @@ from opscope.dump.held import HeldInput, HeldInputs
 from opscope.dump.overflow import Overflows
 from opscope.dump.sink import DumpSink
 from opscope.dump.subject import Label, Place
-from opscope.events import Call, Node, Value
+from opscope.events import Call, Node, StepRecord, Value
 from opscope.messages import say, say_once
 from opscope.settings.dump_combinations import EXCEPTION, OVERFLOW
 
@@ -49,7 +49,7 @@ class _FindingSink(DumpSink):
         if self._settings.save_kernel_args:
             self._recorder.arguments(place, label, dict(call.node.arguments))
 
-    def _has_written(self, iteration: int) -> bool:
+    def _has_written(self, iteration: int, record: StepRecord) -> bool:
         self._held.clear()
         found, self._found_in_step = self._found_in_step, False
         return found
@@ -86,10 +86,10 @@ class OverflowSink(_FindingSink):
             self._write_held(call, label, held)
         self._add_outputs(call, label, values)
 
-    def _has_written(self, iteration: int) -> bool:
+    def _has_written(self, iteration: int, record: StepRecord) -> bool:
         """List what overflowed in the step that ends, now that it is known where it began."""
         for graph, overflows in self._overflows.items():
-            lines, origin = overflows.end_step()
+            lines, origin = overflows.end_step(record.calls)
             for line in lines:
                 place = Place(graph, iteration)
                 self._recorder.line(place, overflow.TABLE, overflow.HEADER, line)
@@ -99,7 +99,7 @@ class OverflowSink(_FindingSink):
                     f" {iteration}{_where(origin.node)}",
                     key="dump: NaN or Inf begins",
                 )
-        return super()._has_written(iteration)
+        return super()._has_written(iteration, record)
 
     def _why_nothing(self) -> str:
         return "no output held NaN or Inf"
@@ -115,9 +115,9 @@ class ExceptionSink(_FindingSink):
     def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
         self._held.drop(call)
 
-    def _has_written(self, iteration: int) -> bool:
+    def _has_written(self, iteration: int, record: StepRecord) -> bool:
         self._write_raised()
-        return super()._has_written(iteration)
+        return super()._has_written(iteration, record)
 
     def _write_raised(self) -> None:
         """Write the inputs of the operators that have raised since the last look."""

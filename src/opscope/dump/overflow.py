@@ -12,8 +12,9 @@ from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE, VALID
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
 if TYPE_CHECKING:
+    from opscope.calls import Calls
     from opscope.dump.subject import Label
-    from opscope.events import Call, Node
+    from opscope.events import Call
     from opscope.stats.row import Row
 
 TABLE = "overflow.csv"
@@ -66,15 +67,14 @@ class Overflows:
         last = self._found[-1]
         self._found[-1] = last._replace(outputs={**last.outputs, **outputs})
 
-    def end_step(self) -> tuple[list[str], Call | None]:
+    def end_step(self, calls: Calls) -> tuple[list[str], Call | None]:
         """The lines of the table, and where it began, if that was in this step."""
         found, self._found = self._found, []
-        origin = self._origin(found)
+        origin = self._origin(found, calls)
         return [_line(each, each.call is origin) for each in found], origin
 
-    def _origin(self, found: list[_Found]) -> Call | None:
+    def _origin(self, found: list[_Found], calls: Calls) -> Call | None:
         """The first operator that made NaN or Inf of sound inputs, and not on purpose."""
-        nodes: dict[int, Node] = {each.call.node.id: each.call.node for each in found}
         rows = [row for each in found for row in _rows(each)]
         records = np.zeros(len(rows), ROW_DTYPE)
         for record, (call, side, slot, row) in zip(records, rows, strict=True):
@@ -83,7 +83,7 @@ class Overflows:
             for name in _COUNTS:
                 record[name] = getattr(row, name)
         self._soundness.begin()
-        self._soundness.follow(records, nodes.__getitem__)
+        self._soundness.follow(records, calls)
         births = {birth.call for birth in self._soundness.births if birth.entered is None}
         return next((each.call for each in found if each.call.index in births), None)
 

@@ -254,15 +254,16 @@ class DumpSink(BaseSink):
         if not self._captures(record.step):
             return
         iteration = self._iteration(record.step)
-        if self._has_written(iteration):
+        if self._has_written(iteration, record):
             self._finish(iteration, record)
 
-    def _has_written(self, iteration: int) -> bool:
+    def _has_written(self, iteration: int, record: StepRecord) -> bool:
         """Whether there is anything of an iteration that ends."""
         return True
 
     def _finish(self, iteration: int, record: StepRecord) -> None:
-        orders = {graph: self._phases.of(graph, nodes) for graph, nodes in record.orders.items()}
+        of_step = record.orders
+        orders = {graph: self._phases.of(graph, nodes) for graph, nodes in of_step.items()}
         executed = {graph: nodes for graph, nodes in orders.items() if nodes}
         if record.rest and not self._keeps_rest and executed.keys() <= {TRAINING_GRAPH}:
             executed = {}  # then nothing of it stays

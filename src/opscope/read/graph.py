@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
 from opscope.rundir import layout
@@ -22,32 +22,20 @@ def read_stacks(rank: Path) -> dict[int, Stack]:
 
 
 def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
-    """Nodes by id, with their latest edges."""
+    """Nodes by id, with all variants of their sources; `sources` are the first."""
     lines = {line["id"]: line for line in read_lines(rank / layout.NODES)}
-    ends = {line["node"]: line for line in read_lines(rank / layout.EDGES)}
     nodes = {number: _node(line, stacks) for number, line in lines.items()}
     for number, node in nodes.items():
-        node.forward = nodes.get(lines[number]["forward"])
-        _connect(node, ends.get(number, lines[number]), nodes)
-    return nodes
-
-
-class Sources(NamedTuple):
-    """Where the inputs of a node came from, from a step on."""
-
-    step: int
-    sources: list[Source]
-
-
-def read_sources(rank: Path, nodes: Nodes) -> dict[int, list[Sources]]:
-    """By node: where its inputs came from, as that changed over the steps."""
-    found: dict[int, list[Sources]] = {}
-    for line in read_lines(rank / layout.NODES):
-        found[line["id"]] = [Sources(-1, [_source(s, nodes) for s in line["sources"]])]
+        line = lines[number]
+        node.forward = nodes.get(line["forward"])
+        node.sources = [_source(source, nodes) for source in line["sources"]]
+        node.variants = [node.sources]
+        _label(node, line["outputs"])
     for line in read_lines(rank / layout.EDGES):
-        now = Sources(line["step"], [_source(s, nodes) for s in line["sources"]])
-        found.setdefault(line["node"], []).append(now)
-    return found
+        if (found := nodes.get(line["node"])) is not None:
+            found.variants += ([_source(s, nodes) for s in v] for v in line["variants"])
+            _label(found, line["outputs"])
+    return nodes
 
 
 def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
@@ -67,9 +55,8 @@ def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
     )
 
 
-def _connect(node: Node, ends: dict[str, Any], nodes: Nodes) -> None:
-    node.sources = [_source(source, nodes) for source in ends["sources"]]
-    for label in ends["outputs"]:
+def _label(node: Node, labels: list[dict[str, Any]]) -> None:
+    for label in labels:
         output = _output(node, label["slot"])
         output.parameter, output.subject = label["parameter"], label["subject"]
         output.uninitialised = label.get("uninitialised", False)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
-from opscope.read.graph import Sources, read_nodes, read_sources, read_stacks
+from opscope.read.calls import StoredCalls, Variant
+from opscope.read.graph import read_nodes, read_stacks
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_lines, read_object
@@ -103,12 +105,25 @@ class Rank:
     @cached_property
     def nodes(self) -> dict[int, Node]:
         """Nodes by id, with the edges they had last."""
-        return read_nodes(self.path, self.stacks)
+        nodes = read_nodes(self.path, self.stacks)
+        StoredCalls(self.path, nodes).settle()
+        return nodes
+
+    @property
+    def variants(self) -> dict[int, list[Variant]]:
+        """Which variants of their sources nodes have had, of those that had several."""
+        return self._calls.variants
 
     @cached_property
-    def sources(self) -> dict[int, list[Sources]]:
-        """Where the inputs of each node came from, and from which step on."""
-        return read_sources(self.path, self.nodes)
+    def _calls(self) -> StoredCalls:
+        return StoredCalls(self.path, self.nodes)
+
+    def calls(self, step: int, records: Records) -> Calls:
+        """The calls of a step; of one that was not finished, those that these rows are of."""
+        found = next((record.calls for record in self.steps if record.step == step), None)
+        if found is None or not len(found):
+            return self._calls.of_rows(step, records)
+        return found
 
     @cached_property
     def types(self) -> dict[int, ValueType]:
@@ -116,15 +131,6 @@ class Rank:
         return {
             line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
             for line in read_lines(self.path / layout.SHAPES)
-        }
-
-    @cached_property
-    def orders(self) -> dict[int, list[Node]]:
-        """Distinct execution orders by id."""
-        lines = read_lines(self.path / layout.ORDERS)
-        return {
-            line["id"]: [self.nodes[node] for node in line["nodes"] if node in self.nodes]
-            for line in lines
         }
 
     @cached_property
@@ -159,9 +165,10 @@ class Rank:
     def _step(self, line: dict[str, Any]) -> StepRecord:
         return StepRecord(
             step=line["step"],
-            orders={int(g): self.orders.get(o, []) for g, o in line["orders"].items()},
+            calls=self._calls.of(line["step"], line["orders"]),
             losses=[
-                Loss(float(loss["value"]), self.nodes.get(loss["node"])) for loss in line["losses"]
+                Loss(float(loss["value"]), self.nodes.get(loss["node"]), loss["call"])
+                for loss in line["losses"]
             ],
             seconds=float(line["seconds"]),
             skipped=line["skipped"],

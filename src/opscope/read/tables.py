@@ -156,7 +156,7 @@ def _node(rank: Rank, node: Node) -> tuple[Any, ...]:
 
 
 def _step(rank: Rank, step: StepRecord) -> tuple[Any, ...]:
-    operators = sum(len(nodes) for nodes in step.orders.values())
+    operators = len(step.calls)
     losses = str([loss.value for loss in step.losses])
     return (
         rank.number,

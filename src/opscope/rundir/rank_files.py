@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import socket
 import sys
-from array import array
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.calls import Calls
 from opscope.events import Node, Stack, StepRecord
 from opscope.rows import Rows
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.locks import RankLock
+from opscope.rundir.orders import OrderBook
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
@@ -39,12 +38,13 @@ class RankFiles:
         self._stacks = self._open_lines(layout.STACKS)
         self._shapes = self._open_lines(layout.SHAPES)
         self._steps = self._open_lines(layout.STEPS)
-        self._orders = self._open_lines(layout.ORDERS, limit=budget // 16)
+        self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
+        self._links = self._open_lines(layout.LINKS, limit=budget // 16)
+        self._linked: tuple[int, Calls] | None = None
+        self._variants: dict[int, int] = {}
+        """By node: how many variants of its sources are written, if it is more than one."""
         self._stack_ids: set[int] = set()
-        self._order_ids: dict[tuple[int, bytes], int] = {}
-        self._last_orders: Mapping[int, Sequence[Node]] | None = None
-        self._last_ids: dict[int, int | None] = {}
         self._step_count = 0
 
     def add_node(self, node: Node) -> None:
@@ -68,13 +68,24 @@ class RankFiles:
 
     def add_step(self, record: StepRecord) -> None:
         """A step ended."""
-        for node, sources in record.changed:
-            self._edges.append_plain(edges_record(node, sources, record.step))
-        if record.orders is not self._last_orders:
-            self._last_orders = record.orders
-            self._last_ids = {g: self._order_id(g, nodes) for g, nodes in record.orders.items()}
-        self._steps.append(step_record(record, self._last_ids))
+        calls = record.calls
+        for node in dict.fromkeys(calls.renewed):
+            self._edges.append_plain(edges_record(node, self._variants.get(node.id, 1)))
+            self._variants[node.id] = len(node.variants)
+        self._add_links(record.step, calls)
+        self._steps.append(step_record(record, self._orders.ids_of(calls)))
         self._step_count += record.complete
+
+    def _add_links(self, step: int, calls: Calls) -> None:
+        if not calls.changes and not calls.crossings:
+            return
+        line: dict[str, Any] = {"step": step}
+        if self._linked is not None and calls.is_wired_like(self._linked[1]):
+            line["like"] = self._linked[0]
+        else:
+            self._linked = step, calls
+            line |= {"changes": calls.changes.tolist(), "crossings": calls.crossings.tolist()}
+        self._links.append_plain(line)
 
     def close(self, error: str) -> None:
         """Finish: no space stays reserved, and the end is on record."""
@@ -105,17 +116,6 @@ class RankFiles:
         self._stack_ids.add(stack.id)
         self._sources.add(stack)
         self._stacks.append_plain(stack_record(stack))
-
-    def _order_id(self, graph: int, nodes: Sequence[Node]) -> int | None:
-        ids = array("I", [node.id for node in nodes])
-        key = graph, hashlib.blake2b(ids, digest_size=16).digest()
-        number = self._order_ids.get(key)
-        if number is None:
-            number = len(self._order_ids)
-            if not self._orders.append_plain({"id": number, "graph": graph, "nodes": ids.tolist()}):
-                return None
-            self._order_ids[key] = number
-        return number
 
 
 def _facts(rank: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,13 +26,15 @@ def node_record(node: Node) -> dict[str, Any]:
         "parameter": node.parameter,
         "gradient_of": node.gradient_of,
         "arguments": node.arguments,
-        **_ends(node, node.sources),
+        "sources": [_source_record(source) for source in node.variants[0]],
+        "outputs": _output_records(node),
     }
 
 
-def edges_record(node: Node, sources: Sequence[Source], step: int) -> dict[str, Any]:
-    """One line of edges.jsonl: the ends of a node's edges from `step` on."""
-    return {"node": node.id, "step": step, **_ends(node, sources)}
+def edges_record(node: Node, first: int) -> dict[str, Any]:
+    """One line of edges.jsonl: its outputs, and variants of its sources from `first` on."""
+    variants = [[_source_record(source) for source in v] for v in node.variants[first:]]
+    return {"node": node.id, "variants": variants, "outputs": _output_records(node)}
 
 
 def stack_record(stack: Stack) -> dict[str, Any]:
@@ -40,13 +42,19 @@ def stack_record(stack: Stack) -> dict[str, Any]:
     return {"id": stack.id, "frames": [list(frame) for frame in stack.frames]}
 
 
-def step_record(record: StepRecord, orders: Mapping[int, int | None]) -> dict[str, Any]:
-    """One line of steps.jsonl; `orders` gives the id of the execution order per graph."""
+def step_record(record: StepRecord, orders: Sequence[Sequence[int]] | None) -> dict[str, Any]:
+    """One line of steps.jsonl; for `orders` see `OrderBook`."""
     return {
         "step": record.step,
-        "orders": dict(orders),
+        "operators": len(record.calls),
+        "passes": record.calls.pass_count,
+        "orders": orders,
         "losses": [
-            {"value": loss.value, "node": loss.node.id if loss.node else None}
+            {
+                "value": loss.value,
+                "node": loss.node.id if loss.node else None,
+                "call": loss.call,
+            }
             for loss in record.losses
         ],
         "seconds": record.seconds,
@@ -66,15 +74,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _ends(node: Node, sources: Sequence[Source]) -> dict[str, Any]:
-    return {
-        "sources": [_source_record(source) for source in sources],
-        "outputs": [
-            _output_record(output)
-            for output in node.outputs
-            if output.parameter or output.subject or output.uninitialised
-        ],
-    }
+def _output_records(node: Node) -> list[dict[str, Any]]:
+    return [
+        _output_record(output)
+        for output in node.outputs
+        if output.parameter or output.subject or output.uninitialised
+    ]
 
 
 def _output_record(output: Output) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from opscope.analysis import verdict as verdicts
 from opscope.analysis.soundness import Birth, Soundness
+from opscope.calls import Calls
 from opscope.events import (
-    TRAINING_GRAPH,
     BaseSink,
     Call,
     Loss,
@@ -127,6 +127,7 @@ class WatchSink(BaseSink):
 
     def before_update(
         self,
+        calls: Calls,
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
@@ -135,7 +136,7 @@ class WatchSink(BaseSink):
             self._training.observe_facts(self._under_way, facts())
         if rows and self._may_stop(rows):
             self._step = self._under_way
-            self._examine([*self._pending, *rows], losses, whole=False)
+            self._examine(calls, [*self._pending, *rows], losses)
 
     def stats(self, rows: Rows) -> None:
         self._pending.append(rows)
@@ -143,8 +144,8 @@ class WatchSink(BaseSink):
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
         self._step = record.step
-        self._table.renew(node for node, _ in record.changed)
-        self._examine(rows, record.losses, whole=True, record=record)
+        self._table.renew(record.calls.renewed)
+        self._examine(record.calls, rows, record.losses, record)
         self.witness.end_step(birth.node for birth in self._soundness.births)
         self._soundness.begin()
         self._examined = 0
@@ -182,12 +183,12 @@ class WatchSink(BaseSink):
 
     def _examine(
         self,
+        calls: Calls,
         rows: Sequence[Rows],
         losses: Sequence[Loss],
-        whole: bool,
         record: StepRecord | None = None,
     ) -> None:
-        """Check what has not been checked of the step."""
+        """Check what has not been checked of the step; there is a record when it has ended."""
         if self.stopping is not None:
             return  # training ends: what comes after the hit is its consequence
         self._renew()
@@ -198,10 +199,10 @@ class WatchSink(BaseSink):
         self._table.learn(len(self._nodes))
         skipped = record is not None and record.skipped
         hits = [
-            *self._overflows(records, losses, skipped),
+            *self._overflows(calls, records, losses, skipped),
             *self._values.check(self.watch.enabled, records, self.rank),
         ]
-        if whole and record is not None:
+        if record is not None:
             hits += self._at_end(record)
         if hits:
             self._teller.tell(hits, lambda more: self._verdict_step(losses, more), self._counts)
@@ -213,17 +214,19 @@ class WatchSink(BaseSink):
             self._soundness,
             self._nodes.__getitem__,
             self._kinds.__getitem__,
-            [loss.node for loss in losses],
+            [loss.call for loss in losses],
             self.log.earlier(self._step) if with_earlier else None,
         )
 
-    def _overflows(self, records: Records, losses: Sequence[Loss], skipped: bool) -> Iterator[Hit]:
+    def _overflows(
+        self, calls: Calls, records: Records, losses: Sequence[Loss], skipped: bool
+    ) -> Iterator[Hit]:
         """Hits of OO: where NaN and Inf began."""
-        births = self._soundness.follow(records, self._nodes.__getitem__)
-        births += self._soundness.release(loss.node for loss in losses)
+        births = self._soundness.follow(records, calls)
+        ends = [loss.call for loss in losses]
+        births += self._soundness.release(ends)
         births = [*self._aside, *(b for b in births if self._table.is_watched(b.node))]
-        nodes = [loss.node for loss in losses]
-        self._aside = self._soundness.aside(births, nodes, self._nodes.__getitem__)
+        self._aside = self._soundness.aside(births, ends)
         births = [birth for birth in births if birth not in self._aside]
         if skipped:
             kept = [b for b in births if _is_forward(b.node)]
@@ -263,7 +266,6 @@ class WatchSink(BaseSink):
             self._training.observe_parameters(record.step, numbers, rows)
             self._table.note_shapes(numbers, rows, self._kinds)
             self.ranks.note(record.step, [self._table.parameters[n] for n in numbers], rows)
-        order = record.orders.get(TRAINING_GRAPH, [])
         for watchpoint in self.watch.enabled:
             if watchpoint.condition.target == TRAINING:
                 if record.skipped and watchpoint.condition.abbr in ("GA", "LS"):
@@ -272,9 +274,8 @@ class WatchSink(BaseSink):
                     watchpoint,
                     record.step,
                     record.losses,
-                    order,
+                    record.calls,
                     self._soundness.records,
-                    bool(record.changed),
                 )
 
     # ------------------------------------------------------------------ ranks and stopping

@@ -172,10 +172,11 @@ class Table:
     def _inputs(self, node: Node) -> list[int]:
         numbers = [-1] * _SLOTS
         if self.is_watched(node) and node.phase is not Phase.OPTIMIZER:
-            for slot, source in enumerate(node.sources[:_SLOTS]):
-                if is_weight(source):
-                    assert isinstance(source, Outside)
-                    numbers[slot] = self._number(source.name, node)
+            for sources in reversed(node.variants):
+                for slot, source in enumerate(sources[:_SLOTS]):
+                    if is_weight(source):
+                        assert isinstance(source, Outside)
+                        numbers[slot] = self._number(source.name, node)
         return numbers
 
     def _number(self, name: str, node: Node) -> int:

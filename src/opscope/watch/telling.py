@@ -61,7 +61,8 @@ class Teller:
 
     def _with_verdict(self, hit: Hit, make_step: MakeStep, counts: Callable[[Birth], bool]) -> Hit:
         step = make_step(self._verdicts < _VERDICTS)
-        origin = verdicts.find_origin(step, hit.node, counts)
+        suspect = hit.call if hit.node is not None else None
+        origin = verdicts.find_origin(step, suspect, counts)
         if origin is None:
             return hit
         data = verdicts.verdict(step, origin)

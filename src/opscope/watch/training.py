@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.events import IO, Loss, Node, Output, Outside, ParameterFact, Phase
+from opscope.calls import Calls
+from opscope.events import (
+    IO,
+    Loss,
+    Node,
+    Outside,
+    ParameterFact,
+    Phase,
+)
 from opscope.stats.record import INPUT
 from opscope.watch.conditions import training as conditions
 from opscope.watch.history import History
@@ -45,8 +53,9 @@ class TrainingWatch:
         self._told: set[tuple[int, str]] = set()
         self._dropouts: dict[str, set[bool]] = {}
         self._dropout_nodes: dict[str, Node] = {}
-        self._order: Sequence[Node] = ()
-        self._old: dict[str, Node] = {}
+        self._calls = Calls()
+        self._old: dict[str, int] = {}
+        """Parameter → the call that adds to a gradient from before the step."""
 
     # ------------------------------------------------------------------ observing
 
@@ -93,9 +102,8 @@ class TrainingWatch:
         watchpoint: Watchpoint,
         step: int,
         losses: Sequence[Loss],
-        order: Sequence[Node],
+        calls: Calls,
         records: Callable[[], Records],
-        rewired: bool = True,
     ) -> Iterator[Hit]:
         """What a watchpoint says at the end of a step."""
         checks: Mapping[str, Callable[[], Iterator[Hit]]] = {
@@ -104,9 +112,9 @@ class TrainingWatch:
             "PU": lambda: self._unchanged(watchpoint, step),
             "PO": lambda: self._without_optimizer(watchpoint, step),
             "PG": lambda: self._without_gradients(watchpoint, step),
-            "GA": lambda: self._not_cleared(watchpoint, step, order, records, rewired),
+            "GA": lambda: self._not_cleared(watchpoint, step, calls, records),
             "FC": lambda: self._frozen(watchpoint, step),
-            "ED": lambda: self._evaluation(watchpoint, step, order),
+            "ED": lambda: self._evaluation(watchpoint, step, calls),
         }
         found = checks.get(watchpoint.condition.abbr)
         return found() if found is not None else iter(())
@@ -186,12 +194,11 @@ class TrainingWatch:
         self,
         w: Watchpoint,
         step: int,
-        order: Sequence[Node],
+        calls: Calls,
         records: Callable[[], Records],
-        rewired: bool,
     ) -> Iterator[Hit]:
-        if rewired or order is not self._order:
-            self._order, self._old = order, _old_gradients(order)
+        if not calls.is_wired_like(self._calls):
+            self._calls, self._old = calls, _old_gradients(calls)
         old = self._old
         if not old:
             self._uncleared.clear()
@@ -207,7 +214,7 @@ class TrainingWatch:
             "the gradients of {} are added to those of the step before: "
             "is optimizer.zero_grad() missing?"
         )
-        yield from self._about(w, step, names, message, {n: old[n] for n in names})
+        yield from self._about(w, step, names, message, {n: calls.nodes[old[n]] for n in names})
 
     def _frozen(self, w: Watchpoint, step: int) -> Iterator[Hit]:
         changed = self.history.changed
@@ -236,12 +243,12 @@ class TrainingWatch:
         )
         yield from self._about(w, step, names, message)
 
-    def _evaluation(self, w: Watchpoint, step: int, order: Sequence[Node]) -> Iterator[Hit]:
+    def _evaluation(self, w: Watchpoint, step: int, calls: Calls) -> Iterator[Hit]:
         for scope, node in self._dropout_nodes.items():
             both = len(self._dropouts[scope]) == 2
             if (w.id, scope) in self._told or not both or is_ignored(node):
                 continue
-            if node.phase is Phase.FORWARD and _is_trained_on(node, order):
+            if node.phase is Phase.FORWARD and _is_trained_on(node, calls):
                 continue
             if conditions.evaluation_differs(1, w.params):
                 self._told.add((w.id, scope))
@@ -310,53 +317,59 @@ def _listed(names: Sequence[str]) -> str:
     return f"{len(names)} parameter{'s' if len(names) > 1 else ''} ({shown}{more})"
 
 
-def _is_trained_on(node: Node, order: Sequence[Node]) -> bool:
+def _is_trained_on(node: Node, calls: Calls) -> bool:
     """Whether a gradient comes of what a node made, as of samples for a critic, or it did not run.
 
     That is no evaluation, though no gradients are recorded of the node itself.
     """
-    reached: set[int] = set()
-    for later in order:
-        if later is node or any(
-            isinstance(source, Output) and source.node.id in reached for source in later.sources
-        ):
-            reached.add(later.id)
+    reached: set[int | None] = set()
+    for call, later in enumerate(calls.nodes):
+        slots = range(len(later.sources)) if reached else ()
+        if later is node or any(calls.producer(call, slot) in reached for slot in slots):
+            reached.add(call)
             if later.phase is Phase.BACKWARD:
                 return True
     return not reached
 
 
-def _old_gradients(order: Sequence[Node]) -> dict[str, Node]:
-    """Parameter → the node that adds to a gradient from before the step, if the last one does."""
-    last: dict[str, Node] = {}
-    for node in order:
-        if node.gradient_of:
-            last[node.gradient_of] = node
+def _old_gradients(calls: Calls) -> dict[str, int]:
+    """Parameter → the call that adds to a gradient from before the step, if the last one does."""
+    last = {node.gradient_of: call for call, node in enumerate(calls.nodes) if node.gradient_of}
+    may_add = {node.gradient_of for node in set(calls.nodes) if _may_add_to_old(node)}
     found = {}
-    for name, node in last.items():
-        base = _base(node)
+    for name, call in last.items():
+        base = _base(call, calls) if name in may_add else None
         if base is not None:
             found[name] = base
     return found
 
 
-def _base(node: Node) -> Node | None:
-    for _ in range(10_000):
-        source = node.sources[0] if node.sources else None
+def _may_add_to_old(node: Node) -> bool:
+    """Whether a node has ever added a gradient to something from before a step."""
+    if not node.gradient_of or not node.op.startswith("aten.add"):
+        return False
+    firsts = (sources[0] for sources in node.variants if sources)
+    return any(isinstance(source, Outside) and source.kind == "outside" for source in firsts)
+
+
+def _base(call: int, calls: Calls) -> int | None:
+    """The first of the calls that have added up a gradient, if it adds to one from before."""
+    gradient_of = calls.nodes[call].gradient_of
+    while True:
+        sources = calls.sources_of(call)
+        source = sources[0] if sources else None
         if isinstance(source, Outside):
-            adds = node.op.startswith("aten.add")
-            return node if adds and source.kind == "outside" else None
-        if not isinstance(source, Output) or source.node.gradient_of != node.gradient_of:
+            adds = calls.nodes[call].op.startswith("aten.add")
+            return call if adds and source.kind == "outside" else None
+        before = calls.producer(call, 0)
+        if before is None or calls.nodes[before].gradient_of != gradient_of:
             return None
-        if source.node is node:
-            return None
-        node = source.node
-    return None
+        call = before
 
 
-def _are_nonzero(records: Records, nodes: Mapping[str, Node]) -> set[str]:
-    """Of which of these nodes the first input held anything but zeros."""
-    by_id = {node.id: name for name, node in nodes.items()}
+def _are_nonzero(records: Records, calls: Mapping[str, int]) -> set[str]:
+    """Of which of these calls the first input held anything but zeros."""
+    by_call = {call: name for name, call in calls.items()}
     rows = records[(records["io"] == INPUT) & (records["slot"] == 0)]
-    rows = rows[np.isin(rows["node"], list(by_id))]
-    return {by_id[int(row["node"])] for row in rows if row["zero"] < row["count"]}
+    rows = rows[np.isin(rows["call"], list(by_call))]
+    return {by_call[int(row["call"])] for row in rows if row["zero"] < row["count"]}

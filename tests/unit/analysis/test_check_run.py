@@ -15,6 +15,7 @@ from made_run import MadeRun, row, write_run
 from opscope.analysis.check import Checked
 from opscope.analysis.check_values import in_range_by_rows
 from opscope.analysis.check_weights import in_order, surely_changed
+from opscope.calls import Calls, note_sources
 from opscope.events import IO, Call, Node, Output, Outside, StepRecord, ValueStats
 from opscope.read.reader import open_reader
 from opscope.stats.numpy_stats import row_of
@@ -41,6 +42,7 @@ class Run(MadeRun):
         for node in self.nodes:
             if node.id not in self._called:
                 self._called.add(node.id)
+                node.variants = [node.sources]
                 self.writer.node(node)
             for (owner, io, slot), value in arrays.items():
                 if owner is node:
@@ -48,7 +50,7 @@ class Run(MadeRun):
                     call = Call(node, step, node.id, 0, 0)
                     stats = ValueStats(call, io, slot, str(array.dtype), array.shape, row_of(array))
                     self.rows.deliver([stats])
-        self.writer.step_end(StepRecord(step, {0: list(self.nodes)}, [], 0.1))
+        self.writer.step_end(StepRecord(step, Calls(list(self.nodes)), [], 0.1))
 
 
 @pytest.fixture
@@ -104,8 +106,9 @@ def test_inputs_that_are_a_parameter_only_for_a_while(made: Run, tmp_path: Path)
     made.writer.step_begin(1)
     call = Call(made.linear, 1, 0, 0, 0)
     made.rows.deliver([ValueStats(call, IO.INPUT, 0, "float32", (1,), row(nan=1))])
-    changed = [(made.linear, made.linear.sources)]
-    made.writer.step_end(StepRecord(1, {0: list(made.nodes)}, [], 0.1, changed=changed))
+    calls = Calls(list(made.nodes))
+    note_sources(calls, 0, made.linear, made.linear.sources)
+    made.writer.step_end(StepRecord(1, calls, [], 0.1))
     made.writer.close()
     result = checked(tmp_path / "run", "WO; OO")
     assert [(h.step, h.watchpoint.condition.abbr) for h in result.hits] == [(0, "WO"), (0, "OO")]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from helpers.made_rows import record_of
 from helpers.watched import Formula, Watched, one_step, watched
 from opscope.analysis.soundness import FROM_RANKS, Soundness, Status
+from opscope.calls import Calls
 from opscope.events import TRAINING_GRAPH, Node, Outside, Phase, Stack
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
@@ -322,7 +323,7 @@ def node(number: int, op: str, *sources: Any, outputs: int = 1) -> Node:
         Stack(0, ()),
     )
     made.outputs = [Output(made, slot) for slot in range(outputs)]
-    made.sources = list(sources)
+    made.sources[:] = list(sources)
     return made
 
 
@@ -337,10 +338,10 @@ def rows(*values: tuple[int, int, int, list[float]]) -> np.ndarray:
 
 def test_what_another_rank_sends() -> None:
     nodes = [node(0, "c10d.allreduce_.default"), node(1, "aten.add.Tensor")]
-    nodes[1].sources = [nodes[0].outputs[0]]
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
     soundness = Soundness()
     found = soundness.follow(
-        rows((OUTPUT, 0, 0, [NAN, 1.0]), (OUTPUT, 1, 0, [NAN, 2.0])), nodes.__getitem__
+        rows((OUTPUT, 0, 0, [NAN, 1.0]), (OUTPUT, 1, 0, [NAN, 2.0])), Calls(nodes)
     )
     assert [(birth.node.id, birth.entered) for birth in found] == [(0, FROM_RANKS)]
     assert soundness.status == {(0, 0): Status.FAULT, (1, 0): Status.FAULT}
@@ -348,25 +349,23 @@ def test_what_another_rank_sends() -> None:
 
 def test_a_collective_hands_on_what_this_rank_gave() -> None:
     nodes = [node(0, "aten.log.default"), node(1, "c10d.allreduce_.default")]
-    nodes[1].sources = [nodes[0].outputs[0]]
-    found = Soundness().follow(
-        rows((OUTPUT, 0, 0, [-INF]), (OUTPUT, 1, 0, [-INF])), nodes.__getitem__
-    )
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
+    found = Soundness().follow(rows((OUTPUT, 0, 0, [-INF]), (OUTPUT, 1, 0, [-INF])), Calls(nodes))
     assert [birth.node.id for birth in found] == [0]
 
 
 def test_rows_in_pieces_are_the_same_as_at_once() -> None:
     batch = Outside("batch", "input0")
     nodes = [node(0, "aten.mul.Tensor", batch), node(1, "aten.sum.default")]
-    nodes[1].sources = [nodes[0].outputs[0]]
+    nodes[1].sources[:] = [nodes[0].outputs[0]]
     soundness = Soundness()
     all_rows = rows((INPUT, 0, 0, [NAN]), (OUTPUT, 0, 0, [NAN]), (OUTPUT, 1, 0, [NAN]))
-    assert soundness.follow(all_rows[:2], nodes.__getitem__) == []
-    assert soundness.release([nodes[1]]) == [], "the loss is not known to be bad yet"
-    assert soundness.follow(all_rows[2:], nodes.__getitem__) == []
-    (birth,) = soundness.release([nodes[1]])
+    assert soundness.follow(all_rows[:2], Calls(nodes)) == []
+    assert soundness.release([1]) == [], "the loss is not known to be bad yet"
+    assert soundness.follow(all_rows[2:], Calls(nodes)) == []
+    (birth,) = soundness.release([1])
     assert (birth.node.id, birth.entered) == (0, batch)
-    assert soundness.release([nodes[1]]) == [], "once is enough"
+    assert soundness.release([1]) == [], "once is enough"
     assert len(soundness.records()) == 3
     soundness.begin()
     assert not soundness.births and not soundness.status

@@ -15,6 +15,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
 
 from helpers.made_rows import MadeRows
+from opscope.calls import Calls
 from opscope.dump.sink import DumpSink
 from opscope.events import (
     IO,
@@ -75,7 +76,7 @@ class MadeDump:
         self.settings = settings
         self.sink = DumpSink(settings, run_id, **options)
         self.step = 0
-        self.executed: dict[int, list[Node]] = {}
+        self.executed: list[Node] = []
         self._rows = MadeRows(self.sink)
         self._index = 0
         self.at_step_end = False
@@ -105,7 +106,7 @@ class MadeDump:
         """Run an operator: its inputs, its outputs and their statistics."""
         call = Call(node, self.step, self._index, stream, TIME_US + self._index)
         self._index += 1
-        self.executed.setdefault(node.graph, []).append(node)
+        self.executed.append(node)
         want = self._want(node)
         sources = [*sources, *[None] * (len(inputs) - len(sources))]
         node.sources = [source or _ANYWHERE for source in sources]
@@ -142,9 +143,11 @@ class MadeDump:
             self.deliver(self.waiting)
             self.waiting = []
         if self.sink.wants_step(self.step):
-            self.sink.step_end(StepRecord(self.step, self.executed, [], 0.1, complete=complete))
+            self.sink.step_end(
+                StepRecord(self.step, Calls(self.executed), [], 0.1, complete=complete)
+            )
         self.step += 1
-        self.executed, self._index = {}, 0
+        self.executed, self._index = [], 0
         self.sink.step_begin(self.step)
 
     def _want(self, node: Node) -> Want:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from made_run import SCRIPT, MadeRun, write_run
 
+from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Outside, Phase, StepRecord
 from opscope.read.run import open_run
@@ -166,7 +167,7 @@ def test_a_summary_reads_the_last_lines(tmp_path: Path) -> None:
 def test_the_rest_of_a_step_is_no_step(tmp_path: Path) -> None:
     made = MadeRun(tmp_path / "run").open()
     made.step(0)
-    made.writer.step_end(StepRecord(1, {0: made.nodes[:1]}, [], 0.1, complete=False))
+    made.writer.step_end(StepRecord(1, Calls(made.nodes[:1]), [], 0.1, complete=False))
     made.writer.close()
     summary = summarize(open_run(tmp_path / "run"))
     assert (summary.steps, summary.loss) == (1, 1.0)

@@ -10,6 +10,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest is not
 
 from helpers.made_rows import MadeRows
+from opscope.calls import Calls, note_sources
 from opscope.events import (
     IO,
     Call,
@@ -19,7 +20,6 @@ from opscope.events import (
     Output,
     Outside,
     Phase,
-    Source,
     Stack,
     StepRecord,
     ValueStats,
@@ -108,7 +108,7 @@ class MadeRun:
         self.nodes = [self.linear, self.loss, self.backward, self.update]
         self.rows = MadeRows(self.writer)
         self._called: set[int] = set()
-        self._edges: dict[int, tuple[list[Source], int]] = {}
+        self._labelled: dict[int, int] = {}
 
     def open(self) -> MadeRun:
         """Open the writer; returns self."""
@@ -119,6 +119,7 @@ class MadeRun:
         """One call with one input from outside and one output."""
         if node.id not in self._called:
             self._called.add(node.id)
+            node.variants = [node.sources]
             self.writer.node(node)
         call = Call(node, step, index, 0, 0)
         if isinstance(node.sources[0], Outside):
@@ -134,20 +135,21 @@ class MadeRun:
         for index, node in enumerate(self.nodes):
             self.call(node, step, index, 100.0 * step + index)
         value = 1.0 / (step + 1) if loss is None else loss
-        losses = [Loss(value, self.loss)]
-        record = StepRecord(step, {0: list(self.nodes)}, losses, 0.25, changed=self._changed())
-        self.writer.step_end(record)
+        losses = [Loss(value, self.loss, 1)]
+        calls = Calls(list(self.nodes))
+        self._renew(calls)
+        self.writer.step_end(StepRecord(step, calls, losses, 0.25))
 
-    def _changed(self) -> list[tuple[Node, list[Source]]]:
-        """Nodes with other sources, or with a labelled output since they were first told of."""
-        changed = []
-        for node in self.nodes:
+    def _renew(self, calls: Calls) -> None:
+        """Note what is other than when nodes were first told of, or than in the step before."""
+        for call, node in enumerate(self.nodes):
+            sources = node.sources
+            if sources != node.variants[node.variant]:
+                note_sources(calls, call, node, sources)
             labelled = sum(bool(output.subject) for output in node.outputs)
-            now = node.sources, labelled
-            if self._edges.get(node.id, (node.sources, 0)) != now:
-                changed.append((node, node.sources))
-            self._edges[node.id] = now
-        return changed
+            if self._labelled.get(node.id, 0) != labelled:
+                self._labelled[node.id] = labelled
+                calls.renewed.append(node)
 
 
 def write_run(directory: Path, rank: int = 0, steps: int = 3, **kwargs: Any) -> MadeRun:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from made_run import SCRIPT, MadeRun, write_run
 
+from opscope.calls import Calls
 from opscope.events import Frame, Output, Stack, StepRecord, Want
 from opscope.rundir.layout import copied_source
 from opscope.stats.record import ROW_BYTES
@@ -75,29 +76,34 @@ def test_edges_are_written_when_they_change(tmp_path: Path) -> None:
     made.step(3)
     made.writer.close()
     (change,) = lines(tmp_path / "rank_0/edges.jsonl")[1:]
-    assert change == {"node": 1, "step": 2, "sources": [{"node": 0, "slot": 1}], "outputs": []}
+    assert change == {"node": 1, "variants": [[{"node": 0, "slot": 1}]], "outputs": []}
+    links = lines(tmp_path / "rank_0/links.jsonl")
+    assert links == [{"step": 2, "changes": [1, 1, 0, 1], "crossings": []}]
 
 
 def test_orders_are_written_once_and_steps_refer_to_them(tmp_path: Path) -> None:
     made = write_run(tmp_path / "a", steps=4)
     steps = lines(tmp_path / "a/rank_0/steps.jsonl")
-    assert [step["orders"] for step in steps] == [{"0": 0}] * 4
-    assert lines(tmp_path / "a/rank_0/orders.jsonl") == [
-        {"id": 0, "graph": 0, "nodes": [0, 1, 2, 3]}
-    ]
-    assert steps[1]["losses"] == [{"value": 0.5, "node": 1}]
-    assert steps[3]["losses"] == [{"value": "NaN", "node": 1}]
+    assert [step["orders"] for step in steps] == [[[0, 0, 1]]] * 4
+    assert lines(tmp_path / "a/rank_0/orders.jsonl") == [{"id": 0, "nodes": [0, 1, 2, 3]}]
+    assert steps[1]["losses"] == [{"value": 0.5, "node": 1, "call": 1}]
+    assert steps[3]["losses"] == [{"value": "NaN", "node": 1, "call": 1}]
 
     other = MadeRun(tmp_path / "b").open()
     other.step(0)
-    record = StepRecord(
-        1, {0: made.nodes[:2], 1: made.nodes[:2]}, [], 0.1, skipped=True, complete=False
-    )
+    calls = Calls(made.nodes[:2] * 3 + made.nodes[:1])
+    calls.passes = [2, 1, 4, 2, 6, 3]
+    record = StepRecord(1, calls, [], 0.1, skipped=True, complete=False)
     other.writer.step_end(record)
     other.step(2)
     other.writer.close()
     steps = lines(tmp_path / "b/rank_0/steps.jsonl")
-    assert [step["orders"] for step in steps] == [{"0": 0}, {"0": 1, "1": 2}, {"0": 0}]
+    assert [step["orders"] for step in steps] == [
+        [[0, 0, 1]],
+        [[1, 0, 3], [2, 3, 1]],
+        [[0, 0, 1]],
+    ]
+    assert (steps[1]["operators"], steps[1]["passes"]) == (7, 4)
     assert (steps[1]["skipped"], steps[1]["complete"]) == (True, False)
 
 

@@ -39,7 +39,7 @@ class Nodes:
             f"{prefix}Default/fc-Linear", "Linear", phase, stack, gradient_of=gradient_of,
         )  # fmt: skip
         node.outputs = [Output(node, 0)]
-        node.sources = list(sources)
+        node.sources[:] = list(sources)
         self.made.append(node)
         return node
 
@@ -138,7 +138,7 @@ def test_an_input_that_comes_from_elsewhere_now() -> None:
     nodes = Nodes()
     first = nodes.add("mul", W)
     table = nodes.table()
-    first.sources = [B]
+    first.sources[:] = [B]
     table.renew([first])
     _, numbers = table.parameter_rows(rows((0, INPUT, 0)))
     assert [table.parameters[n] for n in numbers] == ["fc.bias"]

@@ -28,17 +28,18 @@ struct Call : at::ObserverContext {
   uint64_t generation = 0;
   c10::SmallVector<at::Tensor, 6> tensors;  // in the order of its arguments
   c10::SmallVector<uint32_t, 4> written;    // which of them it writes to
-  c10::SmallVector<PyObject*, 6> sources;   // borrowed: valid until the operator runs
+  c10::SmallVector<Maker, 6> sources;       // borrowed: valid until the operator runs
   std::vector<Job> jobs;
   c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
   std::vector<c10::IValue> arguments;        // of a deferred call
   std::vector<at::Tensor> listed;            // outputs that came in lists
   size_t returned = 0;                       // how many outputs were returned, not written to
   Ref node, base_source;
+  int64_t base_call = -1;
   Ref delivered;  // what Python calls this call, where it hands values to sinks
   Ref begun;      // what Python knows of this call, where it sees to all of it
   Ref objects;    // its inputs, for Python
-  int64_t node_id = 0, index = 0, flags = 0;
+  int64_t node_id = 0, index = 0, flags = 0, pass_number = 0;
   bool has_base = false;  // whether the first tensor is what the output is a view or a conversion of
 
   ~Call() override {

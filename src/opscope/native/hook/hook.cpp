@@ -59,6 +59,7 @@ void configure(PyObject* settings) {
       node = take(settings, "Node"), output = take(settings, "Output"),
       plan = take(settings, "Plan"), begun = take(settings, "Begun");
   h.begun_node = Slot(begun.get(), "node");
+  h.begun_index = Slot(begun.get(), "index");
   h.admitted = Slot(state.get(), "admitted");
   h.home = Slot(state.get(), "home");
   h.scope = Slot(state.get(), "scope");
@@ -68,13 +69,16 @@ void configure(PyObject* settings) {
   h.last_number = Slot(state.get(), "last_number");
   h.number_base = Slot(state.get(), "number_base");
   h.node_of_number = Slot(state.get(), "node_of_number");
+  h.pass_starts = Slot(state.get(), "pass_starts");
   h.site_calls = Slot(site.get(), "calls");
   h.site_first = Slot(site.get(), "first");
   h.site_more = Slot(site.get(), "more");
-  h.site_step = Slot(site.get(), "step");
+  h.site_serial = Slot(site.get(), "serial");
   h.node_id = Slot(node.get(), "id");
   h.node_outputs = Slot(node.get(), "outputs");
   h.node_sources = Slot(node.get(), "sources");
+  h.node_variants = Slot(node.get(), "variants");
+  h.node_variant = Slot(node.get(), "variant");
   h.node_raised = Slot(node.get(), "raised");
   h.node_phase = Slot(node.get(), "phase");
   h.node_plan = Slot(node.get(), "plan");
@@ -135,14 +139,37 @@ PyObject* py_configure(PyObject*, PyObject* settings) {
 }
 
 PyObject* py_begin(PyObject*, PyObject* arguments) {
-  PyObject *order = nullptr, *changed = nullptr;
+  PyObject *order = nullptr, *renewed = nullptr, *passes = nullptr;
   long step = 0;
-  if (!PyArg_ParseTuple(arguments, "O!O!l", &PyList_Type, &order, &PyList_Type, &changed, &step))
+  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyList_Type, &order, &PyList_Type, &renewed,
+                        &PyList_Type, &passes, &step)) {
     return nullptr;
+  }
   return guarded([&] {
+    if (hook->order) hook->base += PyList_GET_SIZE(hook->order.get());
     hook->order = Ref::share(order);
-    hook->changed = Ref::share(changed);
+    hook->renewed = Ref::share(renewed);
+    hook->passes = Ref::share(passes);
     hook->step = step;
+    hook->last_pass = 0;
+    hook->changes.clear();
+    hook->crossings.clear();
+    return none();
+  });
+}
+
+PyObject* py_set_passes(PyObject*, PyObject* arguments) {
+  Pass training, evaluation;
+  int64_t first = 0;
+  static_assert(sizeof(long) == sizeof(int64_t));
+  if (!PyArg_ParseTuple(arguments, "lllll", &training.serial, &training.number, &evaluation.serial,
+                        &evaluation.number, &first)) {
+    return nullptr;
+  }
+  return guarded([&] {
+    hook->training = training;
+    hook->evaluation = evaluation;
+    hook->first_serial = first;
     return none();
   });
 }
@@ -250,6 +277,15 @@ PyObject* py_end_step(PyObject*, PyObject*) {
   });
 }
 
+PyObject* py_take_links(PyObject*, PyObject*) {
+  return guarded([&] {
+    Ref changes = bytes_of(hook->changes), crossings = bytes_of(hook->crossings);
+    hook->changes.clear();
+    hook->crossings.clear();
+    return PyTuple_Pack(2, changes.get(), crossings.get());
+  });
+}
+
 // A device that rows are asked of: its index, its DeviceRows, or None if these can be enqueued by
 // Python only, and a list of (dtype number, form number, bytes per element, elements per group).
 PyObject* py_add_lane(PyObject*, PyObject* arguments) {
@@ -314,7 +350,9 @@ PyObject* py_counts(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
-    {"begin", py_begin, METH_VARARGS, "The order and the changed nodes of a step, and its number."},
+    {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones and passes of a step, and its number."},
+    {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way."},
+    {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},

@@ -44,78 +44,77 @@ void unpin_storage(const void* storage) {
 }
 
 template <class Holder>
-void hold(Holder& holder, PyObject* source, Shared* shared) {
-  Py_INCREF(source);
-  holder.source = source;
+void hold(Holder& holder, Maker maker, Shared* shared) {
+  Py_INCREF(maker.source);
+  holder.maker = maker;
   holder.shared = shared;
-  holder.writer = nullptr;
+  holder.writer = Maker();
   if (shared != nullptr) {
     ++shared->users;
-    Py_XINCREF(shared->writer);
+    Py_XINCREF(shared->writer.source);
     holder.writer = shared->writer;
   }
 }
 
 template <class Holder>
 void let_go(Holder& holder) {
-  Py_XDECREF(holder.source);
-  Py_XDECREF(holder.writer);
+  Py_XDECREF(holder.maker.source);
+  Py_XDECREF(holder.writer.source);
   if (holder.shared != nullptr && --holder.shared->users == 0) {
-    Py_XDECREF(holder.shared->writer);
+    Py_XDECREF(holder.shared->writer.source);
     delete holder.shared;
   }
   holder = Holder();
 }
 
 template <class Holder>
-PyObject* source_in(const Holder& holder) {
-  if (holder.shared == nullptr || holder.shared->writer == holder.writer) return holder.source;
+Maker maker_in(const Holder& holder) {
+  if (holder.shared == nullptr || holder.shared->writer == holder.writer) return holder.maker;
   return holder.shared->writer;
 }
 
 }  // namespace
 
-void KnownMap::set(Entry& entry, PyObject* source, Shared* shared) {
+void KnownMap::set(Entry& entry, Maker maker, Shared* shared) {
   Entry old = entry;
-  hold(entry, source, shared);
+  hold(entry, maker, shared);
   let_go(old);
 }
 
-void KnownMap::set(Memory& memory, PyObject* source, Shared* shared) {
+void KnownMap::set(Memory& memory, Maker maker, Shared* shared) {
   Memory old = memory;
-  hold(memory, source, shared);
+  hold(memory, maker, shared);
   let_go(old);
 }
 
 void KnownMap::release(Entry& entry) { let_go(entry); }
 void KnownMap::release(Memory& memory) { let_go(memory); }
 
-PyObject* KnownMap::get(const void* tensor) const {
+Maker KnownMap::get(const void* tensor) const {
   const Entry* entry = find(tensor);
-  if (entry == nullptr) return nullptr;
+  if (entry == nullptr) return {};
   // It may have been given other memory without an operator.
-  return entry->storage == storage_of(tensor) ? source_in(*entry) : nullptr;
+  return entry->storage == storage_of(tensor) ? maker_in(*entry) : Maker();
 }
 
-void KnownMap::put_view(const void* view, const void* base, PyObject* base_source,
-                        PyObject* source) {
-  Entry& of_base = place(base);
+void KnownMap::put_view(const void* view, const void* base, Maker of_base, Maker maker) {
+  Entry& entry = place(base);
   const void* storage = storage_of(base);
-  if (of_base.shared == nullptr || of_base.storage != storage) {
-    set(of_base, base_source, new Shared());
-    of_base.storage = storage;
-    if (Memory* memory = memory_of(of_base)) set(*memory, base_source, of_base.shared);
+  if (entry.shared == nullptr || entry.storage != storage) {
+    set(entry, of_base, new Shared());
+    entry.storage = storage;
+    if (Memory* memory = memory_of(entry)) set(*memory, of_base, entry.shared);
   }
-  Shared* shared = of_base.shared;  // `of_base` may move when the table grows
-  set(place(view), source, shared);
+  Shared* shared = entry.shared;  // `entry` may move when the table grows
+  set(place(view), maker, shared);
   note_memory(view, Note::kIfNew);
 }
 
-void KnownMap::put_write(const void* tensor, PyObject* output) {
+void KnownMap::put_write(const void* tensor, Maker output) {
   Entry& entry = place(tensor);
-  if (entry.shared != nullptr && entry.source != nullptr) {
-    Py_INCREF(output);
-    PyObject* old = entry.shared->writer;
+  if (entry.shared != nullptr && entry.maker.source != nullptr) {
+    Py_INCREF(output.source);
+    PyObject* old = entry.shared->writer.source;
     entry.shared->writer = output;
     Py_XDECREF(old);
     entry.storage = storage_of(tensor);
@@ -156,34 +155,34 @@ void KnownMap::note_memory(const void* tensor, Note how) {
   if (!pinned) pin_storage(stretch.storage);
   pinned = true;
   Memory& memory = memories_[stretch];
-  if (how == Note::kIfNew && memory.source != nullptr) return;
-  set(memory, entry.source, entry.shared);
+  if (how == Note::kIfNew && memory.maker.source != nullptr) return;
+  set(memory, entry.maker, entry.shared);
   memory.tensor = tensor;
 }
 
-PyObject* KnownMap::put_twin(const c10::TensorImpl* tensor) {
+Maker KnownMap::put_twin(const c10::TensorImpl* tensor) {
   const Stretch stretch = stretch_of(tensor);
-  if (stretch.storage == nullptr) return nullptr;
+  if (stretch.storage == nullptr) return {};
   Memory* found = memories_.find(stretch);
-  if (found == nullptr) return nullptr;
+  if (found == nullptr) return {};
   Memory& memory = *found;
-  if (memory.source == nullptr) return nullptr;
+  if (memory.maker.source == nullptr) return {};
   if (memory.shared == nullptr) {
-    PyObject* source = memory.source;
+    const Maker maker = memory.maker;
     const void* first = memory.tensor;
-    set(memory, source, new Shared());
+    set(memory, maker, new Shared());
     memory.tensor = first;
     const Entry* entry = first == nullptr ? nullptr : find(first);
     if (entry != nullptr && entry->storage == stretch.storage && entry->shared == nullptr) {
       Entry& known = place(first);
-      set(known, source, memory.shared);
+      set(known, maker, memory.shared);
     }
   }
-  PyObject* source = source_in(memory);
+  const Maker maker = maker_in(memory);
   Entry& entry = place(tensor);
-  set(entry, source, memory.shared);
+  set(entry, maker, memory.shared);
   entry.storage = stretch.storage;
-  return source;
+  return maker;
 }
 
 void KnownMap::grow() {
@@ -252,13 +251,17 @@ void destroy(PyObject* self) {
 }
 
 PyObject* get(PyObject* self, PyObject* key) {
-  PyObject* found = map_of(self).get(PyLong_AsVoidPtr(key));
+  PyObject* found = map_of(self).get(PyLong_AsVoidPtr(key)).source;
   return Py_NewRef(found == nullptr ? Py_None : found);
 }
 
+PyObject* call_of(PyObject* self, PyObject* key) {
+  return PyLong_FromLongLong(map_of(self).get(PyLong_AsVoidPtr(key)).call);
+}
+
 PyObject* put(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (!is_count(count, 2)) return nullptr;
-  map_of(self).put(PyLong_AsVoidPtr(arguments[0]), arguments[1]);
+  if (!is_count(count, 3)) return nullptr;
+  map_of(self).put(PyLong_AsVoidPtr(arguments[0]), {arguments[1], PyLong_AsLongLong(arguments[2])});
   Py_RETURN_NONE;
 }
 
@@ -269,15 +272,16 @@ PyObject* put_outside(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
 }
 
 PyObject* put_view(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (!is_count(count, 4)) return nullptr;
+  if (!is_count(count, 5)) return nullptr;
   map_of(self).put_view(PyLong_AsVoidPtr(arguments[0]), PyLong_AsVoidPtr(arguments[1]),
-                        arguments[2], arguments[3]);
+                        {arguments[2], -1}, {arguments[3], PyLong_AsLongLong(arguments[4])});
   Py_RETURN_NONE;
 }
 
 PyObject* put_write(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  if (!is_count(count, 2)) return nullptr;
-  map_of(self).put_write(PyLong_AsVoidPtr(arguments[0]), arguments[1]);
+  if (!is_count(count, 3)) return nullptr;
+  map_of(self).put_write(PyLong_AsVoidPtr(arguments[0]),
+                         {arguments[1], PyLong_AsLongLong(arguments[2])});
   Py_RETURN_NONE;
 }
 
@@ -303,6 +307,7 @@ PyObject* restart(PyObject* self, PyObject* lasting) {
 
 PyMethodDef methods[] = {
     {"get", get, METH_O, "Where a tensor comes from, or None."},
+    {"call_of", call_of, METH_O, "The call that made a tensor what it is, or -1."},
     {"put", reinterpret_cast<PyCFunction>(put), METH_FASTCALL, "A new tensor."},
     {"put_outside", reinterpret_cast<PyCFunction>(put_outside), METH_FASTCALL,
      "A tensor from outside the step."},

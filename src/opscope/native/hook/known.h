@@ -13,18 +13,25 @@
 
 namespace opscope {
 
+// What made a tensor what it is: an output of a node in one call, or something from outside.
+struct Maker {
+  PyObject* source = nullptr;
+  int64_t call = -1;  // its index in the step
+  bool operator==(const Maker& other) const { return source == other.source && call == other.call; }
+};
+
 // What is shared by tensors that share memory: the latest operator that wrote to it.
 struct Shared {
   long users = 0;
-  PyObject* writer = nullptr;
+  Maker writer;
 };
 
 struct Entry {
   const void* tensor = nullptr;  // null: free
   const void* storage = nullptr;
-  PyObject* source = nullptr;
-  Shared* shared = nullptr;      // null: nothing else shares its memory
-  PyObject* writer = nullptr;    // `source` holds as long as this is the shared writer
+  Maker maker;
+  Shared* shared = nullptr;  // null: nothing else shares its memory
+  Maker writer;              // `maker` holds as long as this is the shared writer
 };
 
 // A stretch of memory: tensors that are the same one are copies of each other, such as those that
@@ -52,9 +59,9 @@ struct StretchHash {
 // What is known of a stretch: of the first tensor that was one, which may be gone.
 struct Memory {
   const void* tensor = nullptr;
-  PyObject* source = nullptr;
+  Maker maker;
   Shared* shared = nullptr;
-  PyObject* writer = nullptr;
+  Maker writer;
 };
 
 // Tensors and storages are known by their addresses, which are pinned: torch does not use them again
@@ -66,21 +73,21 @@ class KnownMap {
   KnownMap(const KnownMap&) = delete;
   KnownMap& operator=(const KnownMap&) = delete;
 
-  // Where the tensor comes from; borrowed, null if it is not known.
-  PyObject* get(const void* tensor) const;
+  // Where the tensor comes from; borrowed, nothing if it is not known.
+  Maker get(const void* tensor) const;
   // Where a tensor comes from that is not known, but is the same stretch of memory as one that is;
-  // from now on it is known as well. Null if there is none.
-  PyObject* put_twin(const c10::TensorImpl* tensor);
-  void put(const void* tensor, PyObject* source) {
-    set(place(tensor), source, nullptr);
+  // from now on it is known as well. Nothing if there is none.
+  Maker put_twin(const c10::TensorImpl* tensor);
+  void put(const void* tensor, Maker maker) {
+    set(place(tensor), maker, nullptr);
     note_memory(tensor, Note::kReplace);
   }
   void put_outside(const void* tensor, PyObject* source) {
-    set(place(tensor), source, new Shared());
+    set(place(tensor), {source, -1}, new Shared());
     note_memory(tensor, Note::kReplace);
   }
-  void put_view(const void* view, const void* base, PyObject* base_source, PyObject* source);
-  void put_write(const void* tensor, PyObject* output);
+  void put_view(const void* view, const void* base, Maker of_base, Maker maker);
+  void put_write(const void* tensor, Maker output);
   void drop(const void* tensor);
   void clear();
 
@@ -98,8 +105,8 @@ class KnownMap {
   void note_memory(const void* tensor, Note how);
   Memory* memory_of(const Entry& entry);
   void grow();
-  static void set(Entry& entry, PyObject* source, Shared* shared);
-  static void set(Memory& memory, PyObject* source, Shared* shared);
+  static void set(Entry& entry, Maker maker, Shared* shared);
+  static void set(Memory& memory, Maker maker, Shared* shared);
   static void release(Entry& entry);
   static void release(Memory& memory);
 

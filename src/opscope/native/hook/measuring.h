@@ -72,14 +72,15 @@ inline bool only_widens(const Call& call, const at::Tensor& output) {
          (before == c10::ScalarType::Half || before == c10::ScalarType::BFloat16);
 }
 
-// The row of what came from `source`, if it is of these very elements; null otherwise.
-inline const Seen* seen_of(PyObject* source, const at::Tensor& tensor) {
+// The row of what came from there, if it is of these very elements; null otherwise.
+inline const Seen* seen_of(const Maker& maker, const at::Tensor& tensor) {
+  PyObject* source = maker.source;
   RowBook& rows = hook->rows;
   const Seen* seen = nullptr;
   if (is_output(source)) {
     auto& outputs = rows.outputs(hook->node_id.number(hook->output_node.get(source)));
     const auto slot = static_cast<size_t>(hook->output_slot.number(source));
-    if (slot < outputs.size()) seen = &outputs[slot];
+    if (slot < outputs.size() && outputs[slot].made_in == maker.call) seen = &outputs[slot];
   } else if (lasts(source)) {
     seen = &rows.outside(source);
   }
@@ -92,13 +93,13 @@ inline void measure_inputs(Call& call) {
   if (seen.size() < call.tensors.size()) seen.resize(call.tensors.size());
   const Place place{hook->step, call.node_id, call.index, kInput};
   for (size_t slot = 0; slot < call.tensors.size(); ++slot) {
-    PyObject* source = call.sources[slot];
+    PyObject* source = call.sources[slot].source;
     const bool from_operator = is_output(source);
     if (from_operator && (!(call.flags & kInputStats) || hook->output_uninitialised.truth(source)))
       continue;
     if (!from_operator && !(call.flags & kInputStats) && kind_of(source)[0] == 's') continue;
     const at::Tensor& tensor = call.tensors[slot];
-    const Seen* known = seen_of(source, tensor);
+    const Seen* known = seen_of(call.sources[slot], tensor);
     rows.measure(place, static_cast<int64_t>(slot), tensor, source, known, seen[slot], call.jobs);
     if (!from_operator && known == nullptr && lasts(source)) rows.outside(source) = seen[slot];
   }
@@ -119,11 +120,11 @@ inline void measure_outputs(Call& call,
     const Seen* known = nullptr;
     if (call.op->same_elements && call.has_base && call.base().numel() == tensor->numel() &&
         call.base().scalar_type() == tensor->scalar_type()) {
-      known = seen_of(call.base_source.get(), call.base());
+      known = seen_of({call.base_source.get(), call.base_call}, call.base());
     } else if (only_widens(call, *tensor)) {
       // A kernel that is no operator may have written to it meanwhile: not likely, if it was read a
       // moment ago and is not memory that was made for such a kernel.
-      known = seen_of(call.base_source.get(), call.base());
+      known = seen_of({call.base_source.get(), call.base_call}, call.base());
       if (known != nullptr && (known->blank || call.index - known->call > kMoment)) known = nullptr;
     }
     const bool blank = call.op->fills || (known != nullptr && known->blank);
@@ -132,6 +133,7 @@ inline void measure_outputs(Call& call,
         rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
     seen[slot].blank = blank;
     seen[slot].call = read_at;
+    seen[slot].made_in = call.index;
     if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
   }
   if (rows.together) rows.launch_together();
@@ -150,10 +152,11 @@ inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bo
 inline void begin_in_python(Call& call, PyObject* node) {
   Aside aside;
   Ref tensors = inputs_of(call);
-  Ref index = number(call.index);
+  Ref index = number(call.index), pass = number(call.pass_number);
   call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
                                                         hook->node_plan.get(node), node,
-                                                        index.get(), tensors.get(), nullptr));
+                                                        index.get(), tensors.get(), pass.get(),
+                                                        nullptr));
 }
 
 inline void end_in_python(Call& call, PyObject* node,

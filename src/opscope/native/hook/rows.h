@@ -38,6 +38,7 @@ struct Seen {
   bool filled = false;  // otherwise a device is still at it
   uint64_t clock = 0;   // when it was read, counted in writes
   int64_t call = 0;     // and in calls of the step, for outputs
+  int64_t made_in = -1;  // the call that made the tensor what it is
   bool blank = false;   // whether it was filled with one number: memory for others to write to
 };
 

@@ -23,7 +23,7 @@ inline Ref key_of(const c10::TensorImpl* tensor) {
 inline KnownMap& known() { return *hook->known; }
 
 // Where a tensor comes from that no operator of this step has made; borrowed.
-inline PyObject* outside_source(const at::TensorBase& tensor) {
+inline Maker outside_source(const at::TensorBase& tensor) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   Ref key = key_of(impl);
   PyObject* named = PyDict_GetItemWithError(hook->by_id.get(), key.get());
@@ -31,17 +31,17 @@ inline PyObject* outside_source(const at::TensorBase& tensor) {
   if (named == nullptr && impl->pyobj_slot()->load_pyobj() != nullptr) {
     Aside aside;  // it may be a parameter that nobody has named yet
     checked(PyObject_CallOneArg(hook->outside.get(), python_of(tensor).get()));
-    if (PyObject* source = known().get(impl)) return source;
+    if (const Maker maker = known().get(impl); maker.source != nullptr) return maker;
     throw std::runtime_error("a tensor from outside was not noted");
   }
   known().put_outside(impl, named != nullptr ? named : hook->unknown.get());
   return known().get(impl);
 }
 
-inline PyObject* source_of(const at::TensorBase& tensor) {  // borrowed
+inline Maker source_of(const at::TensorBase& tensor) {  // borrowed
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (PyObject* source = known().get(impl)) return source;
-  if (PyObject* source = known().put_twin(impl)) return source;
+  if (const Maker maker = known().get(impl); maker.source != nullptr) return maker;
+  if (const Maker maker = known().put_twin(impl); maker.source != nullptr) return maker;
   return outside_source(tensor);
 }
 
@@ -103,7 +103,7 @@ inline Ref python_key(const Operator& op, const SiteKey& key, PyObject* scope, P
     return checked(
         PyTuple_Pack(5, op.object.get(), scope, code.get(), lasti.get(), subject));
   }
-  Ref phase = number(key.phase), user = address(key.user), user_lasti = number(key.user_lasti),
+  Ref phase = number(2 * key.phase + key.with_grad), user = address(key.user), user_lasti = number(key.user_lasti),
       caller_lasti = number(key.caller_lasti);
   return checked(PyTuple_Pack(9, op.object.get(), scope, phase.get(), code.get(), lasti.get(),
                               user.get(), user_lasti.get(), caller_lasti.get(), subject));
@@ -123,13 +123,28 @@ inline PyObject* thread_state() {
 struct Found {
   SiteKey key;
   Ref subject;
+  Pass pass;
   PyObject* site = nullptr;
   bool leaves_eval = false;
 };
 
+// The pass whose forward made an autograd node in a thread: see capture/passes.py.
+inline Pass pass_of_number(PyObject* state, int64_t number) {
+  PyObject* starts = hook->pass_starts.get(state);
+  const auto at = [starts](Py_ssize_t i) { return PyLong_AsLongLong(PyList_GET_ITEM(starts, i)); };
+  const Py_ssize_t count = PyList_GET_SIZE(starts);
+  for (Py_ssize_t i = count - 3; i >= 0; i -= 3) {
+    if (at(i + 1) < hook->first_serial) break;
+    if (at(i) <= number) return {at(i + 1), at(i + 2)};
+  }
+  if (count != 0 && at(count - 2) >= hook->first_serial) return {hook->first_serial, 0};
+  return hook->training;
+}
+
 // The forward node or the parameter whose gradient is computed; false if Python must find out.
 inline bool find_origin(PyObject* state, Found& found) {
   const GradNode current = current_grad_node();
+  found.pass = hook->training;
   if (!current.there) {
     found.subject = Ref::share(Py_None);
     return true;
@@ -149,6 +164,7 @@ inline bool find_origin(PyObject* state, Found& found) {
   const int64_t index = static_cast<int64_t>(current.sequence) - hook->number_base.number(home);
   if (index < 0 || index >= PyList_GET_SIZE(nodes)) return false;
   found.subject = Ref::share(PyList_GET_ITEM(nodes, index));
+  found.pass = pass_of_number(home, static_cast<int64_t>(current.sequence));
   return true;
 }
 
@@ -158,15 +174,15 @@ inline bool find_subject(const Call& call, Found& found) {
     found.subject = Ref::share(Py_None);
     return true;
   }
-  PyObject* first = subject_of(call.sources[0]);
+  PyObject* first = subject_of(call.sources[0].source);
   if (!call.op->nested && PyUnicode_GET_LENGTH(first) != 0) {
     found.subject = Ref::share(first);
     return true;
   }
   Ref all = checked(PyList_New(0));
   bool differ = false;
-  for (PyObject* source : call.sources) {
-    PyObject* subject = subject_of(source);
+  for (const Maker& maker : call.sources) {
+    PyObject* subject = subject_of(maker.source);
     if (PyUnicode_GET_LENGTH(subject) == 0) continue;
     if (PyList_Append(all.get(), subject) < 0) throw PythonError();
     PyObject* before = PyList_GET_ITEM(all.get(), 0);
@@ -190,9 +206,10 @@ inline bool is_updated(PyObject* source) {
 inline bool updates(const Call& call) {
   const auto& sources = call.sources;
   if (c10::GradMode::is_enabled()) {
-    return call.op->writes && !sources.empty() && is_updated(sources[0]);
+    return call.op->writes && !sources.empty() && is_updated(sources[0].source);
   }
-  return std::any_of(sources.begin(), sources.end(), is_updated);
+  return std::any_of(sources.begin(), sources.end(),
+                     [](const auto& each) { return is_updated(each.source); });
 }
 
 // Which call site this is; false if Python must find out.
@@ -200,7 +217,7 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
   int phase = static_cast<int>(hook->phase.number(state));
   PyObject* scope = hook->scope.get(state);
   SiteKey& key = found.key;
-  key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0};
+  key = SiteKey{call.op, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, false};
   PyObject* code = frame ? frame.code() : nullptr;
   if (code == nullptr || code == hook->engine_code.get()) {
     phase = kBackward;
@@ -225,6 +242,7 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
       if (!find_subject(call, found)) return false;
     } else {
       found.subject = Ref::share(Py_None);
+      key.with_grad = c10::GradMode::is_enabled();
       Frame user = user_frame(frame);
       key.user = user.code();
       key.user_lasti = user.lasti();
@@ -235,6 +253,7 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
       }
     }
   }
+  if (phase != kBackward) found.pass = phase == kEval ? hook->evaluation : hook->training;
   key.phase = phase;
   key.subject = found.subject.get();
   const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time

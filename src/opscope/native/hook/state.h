@@ -25,6 +25,8 @@ using Arguments = c10::ArrayRef<const c10::IValue>;
 // As in capture/thread_state.py and capture/operators.py.
 enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail, kLooseTail, kData,
              kEarlyData };
+constexpr Py_ssize_t kMostVariants = 64;  // as in calls.py
+constexpr long kMostNodes = 64;  // as in capture/thread_state.py
 enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
 enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
             kOutsideStats = 16, kParameters = 32 };
@@ -55,9 +57,10 @@ struct SiteKey {
   const void* user;
   const void* subject;
   int phase, lasti, user_lasti, caller_lasti;
+  bool with_grad;  // where that makes a difference
   bool operator==(const SiteKey& other) const {
     return op == other.op && scope == other.scope && code == other.code && user == other.user &&
-           subject == other.subject && phase == other.phase && lasti == other.lasti &&
+           subject == other.subject && phase == other.phase && with_grad == other.with_grad && lasti == other.lasti &&
            user_lasti == other.user_lasti && caller_lasti == other.caller_lasti;
   }
 };
@@ -76,13 +79,19 @@ struct SiteHash {
     mix(reinterpret_cast<uint64_t>(key.user));
     mix(reinterpret_cast<uint64_t>(key.subject));
     mix(static_cast<uint64_t>(key.lasti) << 32 | static_cast<uint32_t>(key.user_lasti));
-    mix(static_cast<uint64_t>(key.caller_lasti) << 32 | static_cast<uint32_t>(key.phase));
+    mix(static_cast<uint64_t>(key.caller_lasti) << 32 |
+        static_cast<uint32_t>(2 * key.phase + key.with_grad));
     return hash;
   }
 };
 
 // Whose code it is: the user's, that of torch and such, or what belongs to compiled code.
 enum class Code : uint8_t { kOther, kUser, kCompiled };
+
+// A pass: a serial number unlike that of any other, and its number in the step.
+struct Pass {
+  int64_t serial = 0, number = 0;
+};
 
 struct FoundSite {
   PyObject* site = nullptr;  // kept alive by `sites`
@@ -93,22 +102,29 @@ struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, forward_begins,
       new_operator, backward_phase, optimizer_phase;
-  Ref known_object, order, changed;
+  Ref known_object, order, renewed, passes;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;
   KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, last_number, number_base,
-      node_of_number;
-  Slot site_calls, site_first, site_more, site_step;
-  Slot node_id, node_outputs, node_sources, node_raised, node_plan, node_phase;
+      node_of_number, pass_starts;
+  Slot site_calls, site_first, site_more, site_serial;
+  Slot node_id, node_outputs, node_sources, node_variants, node_variant, node_raised, node_plan,
+      node_phase;
   Slot output_node, output_slot, output_subject, output_uninitialised;
   Slot plan_flags, plan_revision;
-  Slot begun_node;
+  Slot begun_node, begun_index;
   PyTypeObject* output_type = nullptr;
   uint64_t generation = 0;  // of captures: what threads remember of another is void
   uint64_t resumption = 0;  // of recording: autograd's numbers of before are nobody's
   bool recording = false, only_python = false;
   long revision = -1, step = -1;
+  Pass training, evaluation;   // that are under way
+  int64_t first_serial = 0;    // of the step, in training
+  int64_t last_pass = 0;       // of the call before
+  std::vector<int64_t> latest;  // by node: the call of it that began last, counted from `base`
+  int64_t base = 0;             // more than any call before this step
+  std::vector<int64_t> changes, crossings;  // see opscope/calls.py
   FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
   FlatMap<PyObject*, Code, AddressHash> known_codes;
   std::vector<Ref> codes;  // kept alive: their addresses are keys

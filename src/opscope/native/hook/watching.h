@@ -5,6 +5,8 @@
 
 #include <ATen/SequenceNumber.h>
 
+#include <algorithm>
+
 #include "call.h"
 #include "measuring.h"
 #include "sites.h"
@@ -14,12 +16,42 @@ namespace opscope {
 
 constexpr int64_t kKeptNumbers = int64_t{1} << 16;  // as in capture/thread_state.py
 
-inline PyObject* node_at(PyObject* site) {  // borrowed; null if Python must make it
-  if (hook->site_step.number(site) != hook->step) return hook->site_first.get(site);
+inline PyObject* node_at(PyObject* site, const Pass& pass) {  // borrowed; null: Python makes it
+  if (hook->site_serial.number(site) != pass.serial) return hook->site_first.get(site);
   PyObject* more = hook->site_more.get(site);
-  const long position = hook->site_calls.number(site);
+  long position = hook->site_calls.number(site);
+  if (position == kMostNodes) return nullptr;  // it is said that from here on the last one recurs
+  position = std::min(position, kMostNodes - 1);
   if (more == Py_None || position > PyList_GET_SIZE(more)) return nullptr;
   return PyList_GET_ITEM(more, position - 1);
+}
+
+// From here on calls belong to this pass; see `Calls.passes`.
+inline void note_pass(int64_t index, int64_t number) {
+  if (number == hook->last_pass) return;
+  hook->last_pass = number;
+  Ref first = checked(PyLong_FromLongLong(index)), pass = checked(PyLong_FromLongLong(number));
+  if (PyList_Append(hook->passes.get(), first.get()) < 0 ||
+      PyList_Append(hook->passes.get(), pass.get()) < 0) {
+    throw PythonError();
+  }
+}
+
+// Notes which inputs come from another call than the latest one of their node.
+inline void note_crossings(const Call& call) {
+  auto& latest = hook->latest;
+  for (size_t slot = 0; slot < call.sources.size(); ++slot) {
+    const Maker& maker = call.sources[slot];
+    if (maker.call < 0 || !is_output(maker.source)) continue;
+    const auto node =
+        static_cast<size_t>(hook->node_id.number(hook->output_node.get(maker.source)));
+    if (node < latest.size() && latest[node] == hook->base + maker.call) continue;
+    hook->crossings.insert(hook->crossings.end(),
+                           {call.index, static_cast<int64_t>(slot), maker.call});
+  }
+  const auto node = static_cast<size_t>(call.node_id);
+  if (node >= latest.size()) latest.resize(std::max(node + 1, 2 * latest.size()), -1);
+  latest[node] = hook->base + call.index;
 }
 
 inline int64_t flags_of(PyObject* node) {
@@ -63,20 +95,50 @@ inline bool same_sources(PyObject* list, const Call& call) {
   const auto count = static_cast<Py_ssize_t>(call.sources.size());
   if (PyList_GET_SIZE(list) != count) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PyList_GET_ITEM(list, i) != call.sources[i]) return false;
+    if (PyList_GET_ITEM(list, i) != call.sources[i].source) return false;
   }
   return true;
 }
 
-inline void set_sources(Call& call, PyObject* node) {
+inline Ref list_of_sources(const Call& call) {
   Ref list = checked(PyList_New(static_cast<Py_ssize_t>(call.sources.size())));
   for (size_t i = 0; i < call.sources.size(); ++i) {
-    Py_INCREF(call.sources[i]);
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), call.sources[i]);
+    Py_INCREF(call.sources[i].source);
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), call.sources[i].source);
   }
-  const bool equal = PyObject_RichCompareBool(list.get(), hook->node_sources.get(node), Py_EQ) == 1;
-  hook->node_sources.set(node, list.get());
-  if (!equal && PyList_Append(hook->changed.get(), node) < 0) throw PythonError();
+  return list;
+}
+
+// Which variant of a node's sources those of a call are, a new one if need be; -1 if there are too
+// many. Sources from outside may be equal without being the same objects.
+inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
+  PyObject* variants = hook->node_variants.get(node);
+  const Py_ssize_t count = PyList_GET_SIZE(variants);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (same_sources(PyList_GET_ITEM(variants, i), call)) return i;
+  }
+  Ref list = list_of_sources(call);
+  if (count >= kMostVariants) {
+    hook->node_sources.set(node, list.get());
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (PyObject_RichCompareBool(list.get(), PyList_GET_ITEM(variants, i), Py_EQ) == 1) return i;
+  }
+  if (PyList_Append(variants, list.get()) < 0) throw PythonError();
+  if (PyList_Append(hook->renewed.get(), node) < 0) throw PythonError();
+  return count;
+}
+
+inline void set_sources(Call& call, PyObject* node) {
+  const int64_t before = hook->node_variant.number(node);
+  const int64_t after = variant_of(call, node);
+  if (after >= 0) {
+    hook->node_sources.set(node, PyList_GET_ITEM(hook->node_variants.get(node), after));
+  }
+  if (after == before && after >= 0) return;
+  hook->node_variant.set_number(node, after);
+  hook->changes.insert(hook->changes.end(), {call.index, call.node_id, before, after});
 }
 
 // Everything before the operator runs; false, with nothing changed, if Python must do it.
@@ -89,7 +151,7 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
   if (!find_site(state, call, frame, found)) return false;
-  PyObject* node = node_at(found.site);
+  PyObject* node = node_at(found.site, found.pass);
   if (node == nullptr) return false;
   if (call.op->kind != kNothing && PyList_GET_SIZE(hook->node_outputs.get(node)) == 0) return false;
   const int64_t flags = flags_of(node);
@@ -99,14 +161,17 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   call.node_id = hook->node_id.number(node);
   call.flags = flags;
   if (found.leaves_eval) hook->phase.set_number(state, kForward);
-  if (hook->site_step.number(found.site) != hook->step) {
-    hook->site_step.set_number(found.site, hook->step);
+  if (hook->site_serial.number(found.site) != found.pass.serial) {
+    hook->site_serial.set_number(found.site, found.pass.serial);
     hook->site_calls.set_number(found.site, 1);
   } else {
     hook->site_calls.set_number(found.site, hook->site_calls.number(found.site) + 1);
   }
   call.index = PyList_GET_SIZE(hook->order.get());
   if (PyList_Append(hook->order.get(), node) < 0) throw PythonError();
+  call.pass_number = found.pass.number;
+  note_pass(call.index, call.pass_number);
+  note_crossings(call);
   if (!same_sources(hook->node_sources.get(node), call)) set_sources(call, node);
   if (flags & kValues) {
     begin_in_python(call, node);
@@ -118,7 +183,8 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   if (!call.tensors.empty() &&
       (call.op->view || (call.op->converts && call.tensors[0].is_cuda()))) {
     call.has_base = true;
-    call.base_source = Ref::share(call.sources[0]);
+    call.base_source = Ref::share(call.sources[0].source);
+    call.base_call = call.sources[0].call;
   }
   return true;
 }
@@ -132,11 +198,12 @@ inline void note_outputs(const Call& call, const Produced& produced, PyObject* o
     const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
     PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
     if (call.op->asynchronous || (call.op->writes && was_written(call, slot, *tensor))) {
-      known().put_write(impl, output);
+      known().put_write(impl, {output, call.index});
     } else if (call.op->view && call.has_base) {
-      known().put_view(impl, call.base().unsafeGetTensorImpl(), call.base_source.get(), output);
+      known().put_view(impl, call.base().unsafeGetTensorImpl(),
+                       {call.base_source.get(), call.base_call}, {output, call.index});
     } else {
-      known().put(impl, output);
+      known().put(impl, {output, call.index});
     }
   }
 }
@@ -149,7 +216,7 @@ inline void renew_views(const Call& call, PyObject* node, PyObject* outputs) {
     PyObject* output = PyList_GET_ITEM(outputs, slot);
     if (hook->output_uninitialised.truth(output) == unwritten) continue;
     hook->output_uninitialised.set(output, unwritten ? Py_True : Py_False);
-    if (PyList_Append(hook->changed.get(), node) < 0) throw PythonError();
+    if (PyList_Append(hook->renewed.get(), node) < 0) throw PythonError();
   }
 }
 
@@ -183,16 +250,27 @@ inline void begin_in_python(Call& call) {
   ++hook->python_calls;
   if (call.op->fresh && !call.tensors.empty()) known().drop(call.base().unsafeGetTensorImpl());
   Ref sources = checked(PyList_New(0));
-  for (const at::Tensor& tensor : call.tensors) append(sources, Ref::share(source_of(tensor)));
+  call.sources.clear();
+  for (const at::Tensor& tensor : call.tensors) {
+    call.sources.push_back(source_of(tensor));
+    append(sources, Ref::share(call.sources.back().source));
+  }
   call.objects = inputs_of(call);
   Ref written = written_by(call, call.objects);
   call.begun = checked(PyObject_CallFunctionObjArgs(hook->begin.get(), call.op->object.get(),
                                                     call.objects.get(), sources.get(),
                                                     written.get(), current_frame_object(), nullptr));
   call.node = Ref::share(hook->begun_node.get(call.begun.get()));
+  call.node_id = hook->node_id.number(call.node.get());
+  call.index = hook->begun_index.number(call.begun.get());
+  note_crossings(call);
+  PyObject* passes = hook->passes.get();
+  const Py_ssize_t noted = PyList_GET_SIZE(passes);
+  hook->last_pass = noted == 0 ? 0 : PyLong_AsLongLong(PyList_GET_ITEM(passes, noted - 1));
   if (!call.tensors.empty()) {
     call.has_base = true;
-    call.base_source = Ref::share(PyList_GET_ITEM(sources.get(), 0));
+    call.base_source = Ref::share(call.sources[0].source);
+    call.base_call = call.sources[0].call;
   }
 }
 

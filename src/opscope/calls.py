@@ -1,0 +1,185 @@
+"""The calls of a step: the node and the pass of each, and which calls its inputs came from.
+
+Nodes recur: in every pass of a step, and where a place in the program is passed more often than
+nodes are told apart. So what belongs together in a step is told by calls. A call is known by its
+index, which counts the operators of the step.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from opscope.events import Node, Output, Source
+
+MOST_VARIANTS = 64
+"""So many ways in which the inputs of a node come about are told apart."""
+
+
+class Calls:
+    """The calls of one step, complete up to the moment it is asked; capture adds to it."""
+
+    def __init__(self, nodes: list[Node] | None = None) -> None:
+        self.nodes: list[Node] = [] if nodes is None else nodes
+        """By the index of a call."""
+        self.passes: list[int] = []
+        """The index of a call and the pass that begins with it, in turn; before that it is 0."""
+        self.changes = array("q")
+        """A call, the id of its node, and by which variants of sources the node's inputs come about
+        until this call and from it on, in turn."""
+        self.crossings = array("q")
+        """A call, the slot of an input and the call it comes from, in turn, where that is not the
+        latest one of its node."""
+        self.renewed: list[Node] = []
+        """Nodes with new variants of sources, or with outputs that have to do with a parameter."""
+        self.variant_after: Callable[[Node], int] = _latest
+        """The variant of a node's sources when the step had ended."""
+        self._index = _Index()
+        self._orders: dict[int, list[Node]] = {}
+        self._sorted = 0
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def pass_of(self, call: int) -> int:
+        """The pass of its step that a call belongs to."""
+        at = bisect_right(self.passes[::2], call)
+        return self.passes[2 * at - 1] if at else 0
+
+    @property
+    def pass_count(self) -> int:
+        """How many passes the step has."""
+        return 1 + max(self.passes[1::2], default=0)
+
+    @property
+    def orders(self) -> Mapping[int, list[Node]]:
+        """Graph → the nodes executed, in order, as often as they were."""
+        if self._sorted != len(self.nodes):
+            self._orders = {}
+            for node in self.nodes:
+                self._orders.setdefault(node.graph, []).append(node)
+            self._sorted = len(self.nodes)
+        return self._orders
+
+    def share_orders(self, other: Calls) -> None:
+        """Have the orders of another step, which this one is like."""
+        self._orders, self._sorted = dict(other.orders), len(self.nodes)
+
+    def is_like(self, other: Calls) -> bool:
+        """Whether the same nodes ran in the same order and passes."""
+        return self.nodes == other.nodes and self.passes == other.passes
+
+    def stretches(self) -> Iterator[tuple[int, list[Node]]]:
+        """The passes in turn, each with nodes that ran in it without a break."""
+        starts = [0, *self.passes[::2], len(self.nodes)]
+        numbers = [0, *self.passes[1::2]]
+        for number, start, end in zip(numbers, starts, starts[1:], strict=False):
+            if end > start:
+                yield number, self.nodes[start:end]
+
+    def sources_of(self, call: int) -> list[Source]:
+        """Where the inputs of a call came from."""
+        node = self.nodes[call]
+        changes = self._indexed().changes.get(node.id)
+        if changes is None:
+            return sources_in(node, self.variant_after(node))
+        at = bisect_right(changes, call, key=_call_of)
+        return sources_in(node, changes[at - 1].after if at else changes[0].before)
+
+    def variant_before(self, node: Node) -> int:
+        """The variant of a node's sources when the step began."""
+        changes = self._indexed().changes.get(node.id)
+        return changes[0].before if changes is not None else self.variant_after(node)
+
+    def is_wired_like(self, other: Calls) -> bool:
+        """Whether the same calls were made, with the same calls as inputs."""
+        same = self.changes == other.changes and self.crossings == other.crossings
+        return same and self.is_like(other)
+
+    def producer(self, call: int, slot: int) -> int | None:
+        """The call whose output an input is; None if it came from outside the step."""
+        sources = self.sources_of(call)
+        source = sources[slot] if slot < len(sources) else None
+        if not isinstance(source, Output):
+            return None
+        index = self._indexed()
+        crossing = index.crossings.get((call, slot))
+        if crossing is not None:
+            return crossing
+        of_node = index.calls.get(source.node.id, ())
+        at = bisect_right(of_node, call - 1)
+        return of_node[at - 1] if at else None
+
+    def calls_of(self, node: Node) -> Sequence[int]:
+        """The calls of a node, in order."""
+        return self._indexed().calls.get(node.id, ())
+
+    def _indexed(self) -> _Index:
+        self._index.extend(self)
+        return self._index
+
+
+class _Change(NamedTuple):
+    call: int
+    before: int
+    after: int
+
+
+class _Index:
+    """What is looked up of calls, made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, list[int]] = {}
+        self.changes: dict[int, list[_Change]] = {}
+        self.crossings: dict[tuple[int, int], int] = {}
+        self._seen = (0, 0, 0)
+
+    def extend(self, calls: Calls) -> None:
+        """Take in what has been added."""
+        seen = self._seen
+        self._seen = len(calls.nodes), len(calls.changes), len(calls.crossings)
+        if seen == self._seen:
+            return
+        for call in range(seen[0], self._seen[0]):
+            self.calls.setdefault(calls.nodes[call].id, []).append(call)
+        self._add_changes(calls.changes[seen[1] :])
+        new = calls.crossings[seen[2] :]
+        for call, slot, producer in zip(new[::3], new[1::3], new[2::3], strict=True):
+            self.crossings[call, slot] = producer
+
+    def _add_changes(self, new: array[int]) -> None:
+        for call, node, *variants in zip(new[::4], new[1::4], new[2::4], new[3::4], strict=True):
+            self.changes.setdefault(node, []).append(_Change(call, *variants))
+        for node in set(new[1::4]):
+            self.changes[node].sort()  # native code tells of its calls later
+
+
+def _call_of(change: _Change) -> int:
+    return change.call
+
+
+def sources_in(node: Node, variant: int) -> list[Source]:
+    """A variant of a node's sources; those of more than are kept are not known."""
+    return node.variants[variant] if 0 <= variant < len(node.variants) else []
+
+
+def _latest(node: Node) -> int:
+    return node.variant
+
+
+def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> None:
+    """The inputs of a call come from elsewhere than those of the call before of its node."""
+    before = node.variant
+    node.sources = sources
+    try:
+        node.variant = node.variants.index(sources)
+    except ValueError:
+        if len(node.variants) < MOST_VARIANTS:
+            node.variant = len(node.variants)
+            node.variants.append(sources)
+            calls.renewed.append(node)
+        else:
+            node.variant = -1
+    calls.changes.extend((call, node.id, before, node.variant))

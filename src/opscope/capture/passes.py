@@ -1,0 +1,77 @@
+"""Passes: the calls of the outermost module in a step, with what belongs to each.
+
+A pass begins when an outermost module with parameters is called that was called in the pass before:
+with the next micro-batch, the next batch of an evaluation, the next token. Modules without
+parameters, such as losses, are part of the pass they are called in.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch import nn
+
+from opscope.capture.thread_state import ThreadState
+
+_next_number = torch.autograd._get_sequence_nr
+
+
+class Pass:
+    """The pass that is under way, in training or in evaluation."""
+
+    __slots__ = ("modules", "number", "serial")
+
+    def __init__(self, serial: int) -> None:
+        self.serial = serial
+        """Unlike that of any other pass of the run."""
+        self.number = 0
+        """Counted within the step."""
+        self.modules: set[int] = set()
+
+
+class Passes:
+    """The passes of the step under way."""
+
+    def __init__(self) -> None:
+        self._serials = itertools.count()
+        self.training = Pass(next(self._serials))
+        self.evaluation = Pass(next(self._serials))
+        self.first_serial = 0
+        """That of the first pass of the step, in training."""
+
+    def begin_step(self) -> None:
+        """What comes now is of the first pass of a step."""
+        for one in (self.training, self.evaluation):
+            one.serial = next(self._serials)
+            one.number = 0
+            one.modules.clear()
+        self.first_serial = self.training.serial
+
+    def enter(self, module: nn.Module, state: ThreadState, evaluates: bool) -> bool:
+        """An outermost module is called; returns whether a pass begins with it."""
+        if next(module.parameters(), None) is None:
+            return False
+        one = self.evaluation if evaluates else self.training
+        begins = id(module) in one.modules
+        if begins:
+            one.serial = next(self._serials)
+            one.number += 1
+            one.modules.clear()
+        one.modules.add(id(module))
+        if begins and not evaluates:
+            state.pass_starts += (_next_number(), one.serial, one.number)
+        return begins
+
+    def of_number(self, state: ThreadState | None, number: int) -> tuple[int, int]:
+        """Serial and number of the pass whose forward made an autograd node in a thread."""
+        starts = state.pass_starts if state is not None else []
+        for at in range(len(starts) - 3, -1, -3):
+            first, serial, place = starts[at : at + 3]
+            if serial < self.first_serial:
+                break
+            if first <= number:
+                return serial, place
+        if starts and starts[-2] >= self.first_serial:
+            return self.first_serial, 0  # it was before the second pass began
+        return self.training.serial, self.training.number

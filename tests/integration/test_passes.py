@@ -1,0 +1,218 @@
+"""Passes: nodes recur from pass to pass; calls know their pass and the calls they read from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from helpers.recorder import Recorder
+from opscope.calls import Calls
+from opscope.capture.thread_state import MOST_NODES
+from opscope.events import EVAL_GRAPH, TRAINING_GRAPH, Output
+from opscope.messages import forget_said
+
+BATCHES = 200
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+
+def passes_of(seen: Recorder, op_type: str, step: int, phase: str | None = None) -> list[int]:
+    return [call.pass_number for call in seen.of_type(op_type, step, phase)]
+
+
+def nodes_of(seen: Recorder, graph: int) -> list[str]:
+    return [node.name for node in seen.nodes if node.graph == graph]
+
+
+def assert_edges_are_true(seen: Recorder) -> None:
+    """Every input is, bit by bit, the output of the call that it is said to come from."""
+    edges = 0
+    for record in seen.steps:
+        calls = record.calls
+        by_index = {call.index: call for call in seen.calls if call.step == record.step}
+        for index, call in by_index.items():
+            for slot, source in enumerate(calls.sources_of(index)):
+                producer = calls.producer(index, slot)
+                assert (producer is not None) == isinstance(source, Output)
+                if producer is None or slot not in call.inputs:
+                    continue
+                assert producer < index
+                assert calls.nodes[producer] is source.node
+                made = by_index[producer].outputs.get(source.slot)
+                if made is not None:
+                    assert torch.equal(made, call.inputs[slot]), (index, slot, source)
+                    edges += 1
+    assert edges
+
+
+def test_an_evaluation_is_passes_through_the_same_nodes(record) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as seen:
+        for _ in range(2):
+            model.train()
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                for number in range(BATCHES):
+                    model(torch.full((2, 3), float(number))).argmax().item()
+    assert passes_of(seen, "addmm", 1, "forward") == [0, 0]
+    assert passes_of(seen, "tanh", 1, "eval") == list(range(BATCHES))
+    assert len(nodes_of(seen, EVAL_GRAPH)) < 20
+    (record_of_step,) = [r for r in seen.steps if r.step == 1]
+    assert record_of_step.calls.pass_count == BATCHES
+    assert_edges_are_true(seen)
+
+
+def test_micro_batches_with_their_backward(record) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as seen:
+        for _ in range(2):
+            for number in range(4):
+                model(torch.full((2, 3), float(number + 1))).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    for step in range(2):
+        for op_type in ("tanh", "tanh_backward"):
+            assert passes_of(seen, op_type, step) == [0, 1, 2, 3]
+        losses = next(record.losses for record in seen.steps if record.step == step)
+        calls = {call.index: call for call in seen.calls if call.step == step}
+        assert [calls[loss.call].pass_number for loss in losses] == [0, 1, 2, 3]
+        assert [calls[loss.call].outputs[0].item() for loss in losses] == [
+            loss.value for loss in losses
+        ]
+    assert_edges_are_true(seen)
+
+
+def test_backward_finds_the_pass_of_its_forward(record) -> None:
+    """All forwards first, then one backward through all, or one each in another order."""
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as seen:
+        for step in range(3):
+            losses = [model(torch.full((2, 3), 0.1 * n)).square().sum() for n in range(3)]
+            if step % 2:
+                torch.stack(losses).sum().backward()
+            else:
+                for number in (1, 0, 2):
+                    losses[number].backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert passes_of(seen, "tanh_backward", 0) == [1, 0, 2]
+    assert sorted(passes_of(seen, "tanh_backward", 1)) == [0, 1, 2]
+    assert passes_of(seen, "tanh_backward", 2) == [1, 0, 2]
+    assert len({c.node for s in range(3) for c in seen.of_type("tanh_backward", s)}) == 1
+    assert_edges_are_true(seen)
+
+
+def test_a_closure_that_is_called_again_and_again(record) -> None:
+    model = small()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=20, line_search_fn="strong_wolfe")
+    calls = 0
+    counts = []
+
+    def closure() -> Tensor:
+        nonlocal calls
+        calls += 1
+        optimizer.zero_grad()
+        loss = (model(torch.linspace(0, 1, 12).view(4, 3)) - 1).square().sum()
+        loss.backward()
+        return loss
+
+    with record() as seen:
+        for _ in range(3):
+            calls = 0
+            optimizer.step(closure)
+            counts.append(calls)
+    for step, count in enumerate(counts):
+        assert passes_of(seen, "tanh", step) == list(range(count))
+    assert max(counts) > 5
+    names = [node.name for node in seen.nodes if node.phase == "forward"]
+    assert len(names) == len(set(names)) < 30
+    assert_edges_are_true(seen)
+
+
+def test_a_pass_begins_when_a_module_is_called_again(record) -> None:
+    encoder, head, loss = nn.Linear(3, 4), nn.Linear(4, 2), nn.MSELoss()
+    optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+    with record() as seen:
+        for _ in range(2):
+            for _ in range(2):
+                loss(head(encoder(torch.ones(1, 3))), torch.ones(1, 2)).backward()
+            optimizer.step()
+    for step in range(2):
+        assert passes_of(seen, "addmm", step) == [0, 0, 1, 1]
+        assert passes_of(seen, "mse_loss", step) == [0, 1]
+
+
+def test_one_state_handed_from_call_to_call(record) -> None:
+    """A cell called in the script's own loop: each call reads what the one before it made."""
+    cell = nn.GRUCell(3, 4)
+    optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
+    with record() as seen:
+        for _ in range(2):
+            hidden = torch.zeros(1, 4)
+            for _ in range(5):
+                hidden = cell(torch.ones(1, 3), hidden)
+            hidden.sum().backward()
+            optimizer.step()
+    first = seen.of_type("addmm", 0)
+    assert sorted({call.pass_number for call in first}) == [0, 1, 2, 3, 4]
+    assert len({call.node for call in first}) == 2
+    assert_edges_are_true(seen)
+
+
+@pytest.mark.parametrize("count", [MOST_NODES, MOST_NODES + 1, 3 * MOST_NODES])
+def test_a_place_that_is_passed_very_often(record, capsys, count) -> None:
+    forget_said()
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.01)
+    with record() as seen:
+        for _ in range(2):
+            value = weight
+            for _ in range(count):
+                value = value.sin()
+            value.sum().backward()
+            optimizer.step()
+    for step in range(2):
+        calls = seen.of_type("sin", step)
+        assert len(calls) == count
+        names = [call.node.name for call in calls]
+        assert names[:MOST_NODES] == [f"Default/sin-op{n}" for n in range(min(count, MOST_NODES))]
+        assert set(names[MOST_NODES:]) <= {f"Default/sin-op{MOST_NODES - 1}"}
+    said = capsys.readouterr().err.count(f"more than {MOST_NODES} times")
+    assert said == (count > MOST_NODES)
+    assert_edges_are_true(seen)
+
+
+def test_code_that_is_compiled_for_every_call(record) -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.01)
+    with record() as seen:
+        for _ in range(2 * MOST_NODES):
+            loss = eval("weight.cos().sum()", {"weight": weight})
+            loss.backward()
+            optimizer.step()
+    assert len({call.node for s in range(2 * MOST_NODES) for call in seen.of_type("cos", s)}) <= (
+        MOST_NODES
+    )
+
+
+def test_modules_that_are_made_for_every_call(record) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with record() as seen:
+        for _ in range(3 * MOST_NODES):
+            nn.ReLU()(model(torch.ones(1, 2))).sum().backward()
+            optimizer.step()
+    assert len(nodes_of(seen, TRAINING_GRAPH)) < 10 * MOST_NODES
+
+
+def test_calls_by_hand() -> None:
+    calls = Calls([])
+    assert (calls.pass_of(0), calls.pass_count, list(calls.stretches())) == (0, 1, [])
