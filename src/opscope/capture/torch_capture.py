@@ -315,7 +315,8 @@ class TorchCapture:
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
                 state.phase = FORWARD if module.training or _grad_enabled() else EVAL
-            if self._watch.passes.enter(module, state, state.phase == EVAL):
+            passes = self._watch.passes
+            if passes.enter(module, state, state.phase == EVAL, self._watch.calls):
                 self._watch.tell_pass()
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
@@ -351,6 +352,7 @@ class TorchCapture:
                 if not state.backward_depth:
                     if state.phase in (FORWARD, EVAL):
                         state.phase = TAIL
+                        self._watch.end_backward()
                     if self._kept is not None:
                         self._kept.end_backward()
 

@@ -157,16 +157,17 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
 
 PyObject* py_set_passes(PyObject*, PyObject* arguments) {
   Pass training, evaluation;
-  int64_t first = 0;
+  int64_t first = 0, last = 0;
   static_assert(sizeof(long) == sizeof(int64_t));
-  if (!PyArg_ParseTuple(arguments, "lllll", &training.serial, &training.number, &evaluation.serial,
-                        &evaluation.number, &first)) {
+  if (!PyArg_ParseTuple(arguments, "llllll", &training.serial, &training.number, &evaluation.serial,
+                        &evaluation.number, &first, &last)) {
     return nullptr;
   }
   return guarded([&] {
     hook->training = training;
     hook->evaluation = evaluation;
     hook->first_serial = first;
+    hook->last_pass = last;
     return none();
   });
 }
@@ -348,7 +349,7 @@ PyObject* py_counts(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
     {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones and passes of a step, and its number."},
-    {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way."},
+    {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way, and that of the call before."},
     {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
