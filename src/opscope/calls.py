@@ -183,3 +183,12 @@ def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> 
         else:
             node.variant = -1
     calls.changes.extend((call, node.id, before, node.variant))
+
+
+def moment(step: int, pass_number: int | None = None) -> str:
+    """A step, or a pass of it, in words.
+
+    >>> moment(3, 1)
+    'step 3, pass 1'
+    """
+    return f"step {step}" if pass_number is None else f"step {step}, pass {pass_number}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from helpers.program import opscope
 from helpers.recorder import Recorder
 from opscope.calls import Calls
 from opscope.capture.thread_state import MOST_NODES
@@ -216,3 +219,34 @@ def test_modules_that_are_made_for_every_call(record) -> None:
 def test_calls_by_hand() -> None:
     calls = Calls([])
     assert (calls.pass_of(0), calls.pass_count, list(calls.stretches())) == (0, 1, [])
+
+
+FAULT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    optimizer.zero_grad()
+    for number in range(3):
+        x = torch.ones(2, 2)
+        if (step, number) == (2, 1):
+            x = x * 0
+        model(x / x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_the_verdict_names_the_pass(tmp_path) -> None:
+    (tmp_path / "train.py").write_text(FAULT)
+    result = opscope("run", "--run-dir", "found", "train.py", cwd=tmp_path)
+    assert result.returncode == 3
+    assert "NaN or Inf in step 2, pass 1, rank 0: it began here" in result.stderr
+    hits = [json.loads(line) for line in (tmp_path / "found/rank_0/hits.jsonl").open()]
+    assert {(hit["step"], hit["pass"]) for hit in hits} == {(2, 1)}
+    assert hits[0]["verdict"]["op_type"] == "div"
+    checked = opscope("check", "found", "--watch", "OO", "--json", cwd=tmp_path)
+    (hit,) = json.loads(checked.stdout)["hits"]
+    assert (hit["step"], hit["name"]) == (2, hits[0]["name"])

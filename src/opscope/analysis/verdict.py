@@ -12,6 +12,7 @@ import numpy as np
 
 from opscope.analysis.explain import Case, Explanation, Known, explain
 from opscope.analysis.soundness import Birth, Records, Soundness, Status
+from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
@@ -75,8 +76,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
-        "pass": soundness.calls.pass_of(call),
-        "passes": soundness.calls.pass_count,
+        "pass": soundness.calls.pass_of(call) if soundness.calls.pass_count > 1 else None,
         "rank": step.rank,
         "node": node.id,
         "name": node.name,
@@ -258,7 +258,7 @@ def text(data: dict[str, Any]) -> list[str]:
     """The verdict for a person, ending in the line `origin: file:line`."""
     entered = data["entered"]
     lines = [
-        f"NaN or Inf in step {data['step']}, rank {data['rank']}: "
+        f"NaN or Inf in {moment(data['step'], data['pass'])}, rank {data['rank']}: "
         + (
             f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
             if entered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -22,25 +23,32 @@ def _above() -> Any:
 
 
 _ABOVE = _above()
-_observer: Any = None
+_native: Any = None
 """The native module, which would watch what runs in these blocks."""
 
 
-def tell(observer: Any) -> None:
-    """Have this native module look away inside the blocks."""
-    global _observer
-    _observer = observer
+def tell(native: Any) -> None:
+    """Have this native module look away inside the blocks, which it provides itself."""
+    global _native
+    _native = native
 
 
-class quiet:  # noqa: N801 - used like a function
+def quiet() -> AbstractContextManager[None]:
     """Tensor code inside is not watched and reaches nothing of the user's, such as modes."""
+    made: AbstractContextManager[None] = _Quiet() if _native is None else _native.Quiet(False)
+    return made
 
-    __slots__ = ("_dispatch", "_function", "_muted")
+
+def plain_torch() -> AbstractContextManager[None]:
+    """The same, and it has no gradients."""
+    made: AbstractContextManager[None] = _PlainTorch() if _native is None else _native.Quiet(True)
+    return made
+
+
+class _Quiet(AbstractContextManager[None]):
+    __slots__ = ("_dispatch", "_function")
 
     def __enter__(self) -> None:
-        self._muted = _observer
-        if self._muted is not None:
-            self._muted.mute()
         self._dispatch = torch._C._ExcludeDispatchKeyGuard(_ABOVE)
         self._dispatch.__enter__()
         self._function = torch._C.DisableTorchFunction()
@@ -48,13 +56,9 @@ class quiet:  # noqa: N801 - used like a function
     def __exit__(self, *exc: object) -> None:
         del self._function
         self._dispatch.__exit__(None, None, None)
-        if self._muted is not None:
-            self._muted.unmute()
 
 
-class plain_torch(quiet):  # noqa: N801
-    """The same, and it has no gradients."""
-
+class _PlainTorch(_Quiet):
     __slots__ = ("_below",)
 
     def __enter__(self) -> None:

@@ -171,9 +171,10 @@ class Hook:
     def set_passes(self) -> None:
         """A pass has begun."""
         training, evaluation = self._watch.passes.training, self._watch.passes.evaluation
-        first = self._watch.passes.first_serial
+        first, noted = self._watch.passes.first_serial, self._watch.calls.passes
         self._module.set_passes(
-            training.serial, training.number, evaluation.serial, evaluation.number, first
+            *(training.serial, training.number, evaluation.serial, evaluation.number),
+            *(first, noted[-1] if noted else 0),
         )
 
     def take_links(self, calls: Calls) -> None:

@@ -1,8 +1,9 @@
 """Passes: the calls of the outermost module in a step, with what belongs to each.
 
 A pass begins when an outermost module with parameters is called that was called in the pass before:
-with the next micro-batch, the next batch of an evaluation, the next token. Modules without
-parameters, such as losses, are part of the pass they are called in.
+with the next micro-batch, the next batch of an evaluation, the next token. What has run since the
+last backward is then part of it: it made the batch. Modules without parameters, such as losses, are
+part of the pass they are called in.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import torch
 from torch import nn
 
+from opscope.calls import Calls
 from opscope.capture.thread_state import ThreadState
 
 _next_number = torch.autograd._get_sequence_nr
@@ -39,6 +41,8 @@ class Passes:
         self.evaluation = Pass(next(self._serials))
         self.first_serial = 0
         """That of the first pass of the step, in training."""
+        self._since_backward: tuple[int, int] | None = None
+        """The next call and the next autograd number as they were when a backward had ended."""
 
     def begin_step(self) -> None:
         """What comes now is of the first pass of a step."""
@@ -47,21 +51,41 @@ class Passes:
             one.number = 0
             one.modules.clear()
         self.first_serial = self.training.serial
+        self._since_backward = None
 
-    def enter(self, module: nn.Module, state: ThreadState, evaluates: bool) -> bool:
+    def end_backward(self, calls: int) -> None:
+        """A backward has ended, after so many calls: the same places may be passed anew."""
+        self.training.serial = next(self._serials)
+        self._since_backward = calls, _next_number()
+
+    def enter(self, module: nn.Module, state: ThreadState, evaluates: bool, calls: Calls) -> bool:
         """An outermost module is called; returns whether a pass begins with it."""
         if next(module.parameters(), None) is None:
             return False
         one = self.evaluation if evaluates else self.training
         begins = id(module) in one.modules
-        if begins:
+        if begins and evaluates:
             one.serial = next(self._serials)
             one.number += 1
             one.modules.clear()
+        elif begins:
+            self._begin_training(state, calls)
         one.modules.add(id(module))
-        if begins and not evaluates:
-            state.pass_starts += (_next_number(), one.serial, one.number)
         return begins
+
+    def _begin_training(self, state: ThreadState, calls: Calls) -> None:
+        one = self.training
+        first, number = len(calls), _next_number()
+        if self._since_backward is not None:
+            first, number = self._since_backward
+        else:
+            one.serial = next(self._serials)
+        self._since_backward = None
+        one.number += 1
+        one.modules.clear()
+        state.pass_starts += (number, one.serial, one.number)
+        if first < len(calls):
+            calls.passes += (first, one.number)
 
     def of_number(self, state: ThreadState | None, number: int) -> tuple[int, int]:
         """Serial and number of the pass whose forward made an autograd node in a thread."""

@@ -354,7 +354,8 @@ class TorchCapture:
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
                 state.phase = FORWARD if trains else EVAL
-            if self._watch.passes.enter(module, state, state.phase == EVAL):
+            passes = self._watch.passes
+            if passes.enter(module, state, state.phase == EVAL, self._watch.calls):
                 self._watch.tell_pass()
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
@@ -399,6 +400,7 @@ class TorchCapture:
         loose = self._clock.is_loose
         if state.phase in (FORWARD, EVAL):
             state.phase = LOOSE_TAIL if loose else TAIL
+            self._watch.end_backward()
         if loose and not self._sees_forward():
             self._begin_forward()
 

@@ -710,6 +710,11 @@ class OperatorWatch:
             self.hook.take_links(self.calls)
         return self.calls
 
+    def end_backward(self) -> None:
+        """The outermost backward has ended."""
+        self.passes.end_backward(len(self.calls))
+        self.tell_pass()
+
     def tell_pass(self) -> None:
         """Another pass has begun."""
         if self.hook is not None:

@@ -46,6 +46,7 @@ class RecordedHit:
             posinf=int(data.get("posinf", 0)),
             neginf=int(data.get("neginf", 0)),
             verdict=data.get("verdict"),
+            pass_number=data.get("pass"),
         )
 
 

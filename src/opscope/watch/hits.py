@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.calls import moment
 from opscope.events import IO, Node
 from opscope.watch.watchpoint import Watchpoint
 
@@ -32,6 +33,8 @@ class Hit:
     neginf: int = 0
     verdict: Mapping[str, Any] | None = None
     """For NaN and Inf: where it began; see `opscope.analysis.verdict`."""
+    pass_number: int | None = None
+    """The pass it was in, if the step has several."""
 
     @property
     def nonfinite(self) -> bool:
@@ -45,6 +48,11 @@ class Hit:
         return f"{frame.file}:{frame.line}" if frame is not None else ""
 
     @property
+    def moment(self) -> str:
+        """When it was: the step, and the pass if there are several."""
+        return moment(self.step, self.pass_number)
+
+    @property
     def about(self) -> str:
         """The value or parameter it is about, in short."""
         if self.node is None:
@@ -56,6 +64,7 @@ class Hit:
         node = self.node
         data: dict[str, Any] = {
             "step": self.step,
+            "pass": self.pass_number,
             "rank": self.rank,
             "watchpoint": self.watchpoint.id,
             "label": self.watchpoint.label,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,7 @@ class WatchSink(BaseSink):
         if record is not None:
             hits += self._at_end(record)
         if hits:
+            hits = [_in_its_pass(hit, calls) for hit in hits]
             self._teller.tell(hits, lambda more: self._verdict_step(losses, more), self._counts)
 
     def _verdict_step(self, losses: Sequence[Loss], with_earlier: bool) -> verdicts.Step:
@@ -313,6 +315,13 @@ class WatchSink(BaseSink):
                 self._teller.tell(hits, None, self._counts)
             elif hits and self.stopping is None and self._teller.reaction.stops_at("RD"):
                 self._teller.stopping = hits[0]  # as rank 0 does, which tells of it
+
+
+def _in_its_pass(hit: Hit, calls: Calls) -> Hit:
+    """A hit that names the pass, where a step has several."""
+    if hit.node is None or hit.call >= len(calls) or calls.pass_count == 1:
+        return hit
+    return replace(hit, pass_number=calls.pass_of(hit.call))
 
 
 def _beyond(rows: Sequence[Rows], count: int) -> Records:

@@ -90,7 +90,7 @@ class Teller:
         if self._lines < _LINES:
             place = f" ({verdicts.shown_place(hit.where)})" if hit.where else ""
             about = f" {_named(hit)}:" if hit.watchpoint.condition.target != TRAINING else ""
-            say(f"step {hit.step}: {hit.watchpoint.label}:{about} {hit.message}{place}")
+            say(f"{hit.moment}: {hit.watchpoint.label}:{about} {hit.message}{place}")
 
 
 def _named(hit: Hit) -> str:

@@ -34,7 +34,8 @@ def test_each_hit_is_there_at_once(tmp_path: Path) -> None:
         assert len(lines(tmp_path / "rank_3")) == step + 1
     assert (log.count, log.watchpoints) == (3, {1, 2})
     assert lines(tmp_path / "rank_3")[0] == {
-        "step": 0, "rank": 0, "watchpoint": 1, "label": "TL max_gt=1", "condition": "TL",
+        "step": 0, "pass": None, "rank": 0, "watchpoint": 1, "label": "TL max_gt=1",
+        "condition": "TL",
         "params": {"max_gt": 1.0}, "actual": {"max_gt": "Infinity"}, "message": "too large",
         "parameter": "", "node": None, "name": "", "op_type": "", "phase": "", "io": None,
         "slot": 0, "call": 0, "where": "",

@@ -160,16 +160,17 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
 
 PyObject* py_set_passes(PyObject*, PyObject* arguments) {
   Pass training, evaluation;
-  int64_t first = 0;
+  int64_t first = 0, last = 0;
   static_assert(sizeof(long) == sizeof(int64_t));
-  if (!PyArg_ParseTuple(arguments, "lllll", &training.serial, &training.number, &evaluation.serial,
-                        &evaluation.number, &first)) {
+  if (!PyArg_ParseTuple(arguments, "llllll", &training.serial, &training.number, &evaluation.serial,
+                        &evaluation.number, &first, &last)) {
     return nullptr;
   }
   return guarded([&] {
     hook->training = training;
     hook->evaluation = evaluation;
     hook->first_serial = first;
+    hook->last_pass = last;
     return none();
   });
 }
@@ -208,15 +209,58 @@ PyObject* py_texts(PyObject*, PyObject*) {
   });
 }
 
-PyObject* py_mute(PyObject*, PyObject*) {
-  ++here().muted;
+// A context manager around code of ours. In Python, a signal that comes between two lines of one
+// would leave the observer mute for good.
+struct QuietObject {
+  PyObject_HEAD
+  bool below;  // autograd
+  std::unique_ptr<Aside> aside;
+};
+
+PyObject* make_quiet(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  int below = 0;
+  if (!PyArg_ParseTuple(arguments, "p", &below)) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  auto* quiet = reinterpret_cast<QuietObject*>(self);
+  quiet->below = below != 0;
+  new (&quiet->aside) std::unique_ptr<Aside>();
+  return self;
+}
+
+void destroy_quiet(PyObject* self) {
+  reinterpret_cast<QuietObject*>(self)->aside.~unique_ptr();
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* enter_quiet(PyObject* self, PyObject*) {
+  auto* quiet = reinterpret_cast<QuietObject*>(self);
+  quiet->aside = std::make_unique<Aside>(quiet->below ? kAbove : kAboveAutograd);
   Py_RETURN_NONE;
 }
 
-PyObject* py_unmute(PyObject*, PyObject*) {
-  --here().muted;
+PyObject* exit_quiet(PyObject* self, PyObject* const*, Py_ssize_t) {
+  reinterpret_cast<QuietObject*>(self)->aside.reset();
   Py_RETURN_NONE;
 }
+
+PyMethodDef quiet_methods[] = {
+    {"__enter__", enter_quiet, METH_NOARGS, "From here on nobody is to see it."},
+    {"__exit__", reinterpret_cast<PyCFunction>(exit_quiet), METH_FASTCALL, "Until here."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyTypeObject make_quiet_type() {
+  PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+  type.tp_name = "opscope_hook.Quiet";
+  type.tp_basicsize = sizeof(QuietObject);
+  type.tp_flags = Py_TPFLAGS_DEFAULT;
+  type.tp_new = make_quiet;
+  type.tp_dealloc = destroy_quiet;
+  type.tp_methods = quiet_methods;
+  return type;
+}
+
+PyTypeObject QuietType = make_quiet_type();
 
 PyObject* py_enter_python(PyObject*, PyObject*) {
   return translated([] { return PyLong_FromLong(enter_python()); });
@@ -351,7 +395,7 @@ PyObject* py_counts(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
     {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones and passes of a step, and its number."},
-    {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way."},
+    {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way, and that of the call before."},
     {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
@@ -361,8 +405,6 @@ PyMethodDef methods[] = {
     {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
     {"key", py_key, METH_O, "What a tensor is known by."},
     {"texts", py_texts, METH_NOARGS, "The arguments of the call under way that are no tensors."},
-    {"mute", py_mute, METH_NOARGS, "What this thread runs from here on is not watched."},
-    {"unmute", py_unmute, METH_NOARGS, "The opposite of one `mute`."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},
     {"leave_python", py_leave_python, METH_VARARGS,
      "The opposite, with what that returned and whether the code inside raised."},
@@ -379,6 +421,9 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "opscope_hook", nullptr, -1, method
 
 PyMODINIT_FUNC PyInit_opscope_hook() {
   PyObject* module = PyModule_Create(&opscope::module);
-  if (module == nullptr || PyModule_AddType(module, &opscope::KnownType) < 0) return nullptr;
+  if (module == nullptr || PyModule_AddType(module, &opscope::KnownType) < 0 ||
+      PyModule_AddType(module, &opscope::QuietType) < 0) {
+    return nullptr;
+  }
   return module;
 }

@@ -163,10 +163,14 @@ const c10::DispatchKeySet kAbove =
                          c10::DispatchKey::FuncTorchDynamicLayerBackMode}) |
     c10::autocast_dispatch_keyset | c10::autograd_dispatch_keyset_with_ADInplaceOrView;
 
+const c10::DispatchKeySet kAboveAutograd =
+    kAbove - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
+
 // Code of ours inside: it reaches nothing of the user's, makes no gradients, and is not watched.
 class Aside {
  public:
-  Aside() : above_(kAbove), functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+  explicit Aside(c10::DispatchKeySet above = kAbove)
+      : above_(above), functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(
         at::impl::TorchFunctionDisabledState::ALL_DISABLED);
     ++here().muted;
