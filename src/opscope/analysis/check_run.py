@@ -188,6 +188,8 @@ def _what_is_missing(rank: Rank) -> Iterator[str]:
     if end is None:
         yield f"{where} is still running" if rank.alive else f"{where} ended without saying so"
         return
+    if end.get("thinned_rows"):
+        yield f"{where} has only some of its older steps: its budget was used up"
     if end.get("dropped_rows"):
         yield f"{where} dropped {end['dropped_rows']} of its oldest rows: its budget was used up"
     if end.get("error"):

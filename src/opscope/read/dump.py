@@ -16,7 +16,7 @@ from opscope.events import EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
 from opscope.read.dump_names import PARAMETER, FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
-from opscope.read.run import Records
+from opscope.read.row_store import Records
 from opscope.read.stored import Stored
 from opscope.read.value_type import ValueType
 from opscope.rundir.jsonlines import read_object

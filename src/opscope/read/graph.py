@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
-from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines
 
+Line = dict[str, Any]
 Nodes = dict[int, Node]
+SourcesOf = dict[int, list["Sources"]]
 
 
-def read_stacks(rank: Path) -> dict[int, Stack]:
-    """Call stacks by id."""
-    lines = read_lines(rank / layout.STACKS)
-    return {
-        line["id"]: Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
-        for line in lines
-    }
+def stack_of(line: Line) -> Stack:
+    """The stack of a line."""
+    return Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
 
 
-def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
-    """Nodes by id, with their latest edges."""
-    lines = {line["id"]: line for line in read_lines(rank / layout.NODES)}
-    ends = {line["node"]: line for line in read_lines(rank / layout.EDGES)}
-    nodes = {number: _node(line, stacks) for number, line in lines.items()}
-    for number, node in nodes.items():
-        node.forward = nodes.get(lines[number]["forward"])
-        _connect(node, ends.get(number, lines[number]), nodes)
+def with_nodes(
+    known: Nodes, lines: Iterable[Line], edges: Iterable[Line], stacks: Mapping[int, Stack]
+) -> Nodes:
+    """Known nodes and those of more lines, by id, with their latest edges."""
+    new = {line["id"]: line for line in lines}
+    nodes = known | {number: _node(line, stacks) for number, line in new.items()}
+    for number, line in new.items():
+        nodes[number].forward = nodes.get(line["forward"])
+    for number, ends in (new | {line["node"]: line for line in edges}).items():
+        if number in nodes:
+            _connect(nodes[number], ends, nodes)
     return nodes
 
 
@@ -39,18 +38,20 @@ class Sources(NamedTuple):
     sources: list[Source]
 
 
-def read_sources(rank: Path, nodes: Nodes) -> dict[int, list[Sources]]:
+def with_sources(
+    known: SourcesOf, lines: Iterable[Line], edges: Iterable[Line], nodes: Nodes
+) -> SourcesOf:
     """By node: where its inputs came from, as that changed over the steps."""
-    found: dict[int, list[Sources]] = {}
-    for line in read_lines(rank / layout.NODES):
+    found = dict(known)
+    for line in lines:
         found[line["id"]] = [Sources(-1, [_source(s, nodes) for s in line["sources"]])]
-    for line in read_lines(rank / layout.EDGES):
+    for line in edges:
         now = Sources(line["step"], [_source(s, nodes) for s in line["sources"]])
-        found.setdefault(line["node"], []).append(now)
+        found[line["node"]] = [*found.get(line["node"], ()), now]
     return found
 
 
-def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
+def _node(line: Line, stacks: Mapping[int, Stack]) -> Node:
     return Node(
         id=line["id"],
         graph=line["graph"],

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from opscope.events import IO, Node, Outside, Source
-from opscope.read.run import Rank, Records, Run
+from opscope.read.row_store import Records
+from opscope.read.run import Rank, Run
 from opscope.stats.record import INPUT, OUTPUT, row_from
 
 Data = dict[str, Any]

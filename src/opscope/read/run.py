@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
-from opscope.read.graph import Sources, read_nodes, read_sources, read_stacks
+from opscope.read.graph import SourcesOf, stack_of, with_nodes, with_sources
+from opscope.read.row_store import Records, RowStore
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines, read_object
+from opscope.rundir.jsonlines import LineTail, read_object
 from opscope.rundir.locks import is_held
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
 
-Records = NDArray[np.void]
-"""Statistics rows as a structured array of `ROW_DTYPE`."""
+_T = TypeVar("_T")
 
 
 def open_run(path: Path) -> Run:
@@ -39,7 +36,7 @@ def open_run(path: Path) -> Run:
 
 
 class Run:
-    """One run; what is read stays as it was when it was first asked for."""
+    """One run; what is read stays as it was when it was first asked for, until `refresh`."""
 
     def __init__(self, path: Path, info: dict[str, Any]) -> None:
         self.path = path
@@ -78,12 +75,20 @@ class Run:
 
 
 class Rank:
-    """What one process of a run recorded."""
+    """What one process of a run recorded.
+
+    Everything is read when it is first asked for; `refresh` adds what was written since. Any thread
+    may ask: what it got stays as it is.
+    """
 
     def __init__(self, run: Path, number: int, path: Path) -> None:
         self.run = run
         self.number = number
         self.path = path
+        self._rows = RowStore(path / layout.STATS)
+        self._lock = threading.RLock()
+        self._known: dict[str, Any] = {}
+        self._tails: dict[tuple[str, str], LineTail] = {}
 
     @property
     def end(self) -> dict[str, Any] | None:
@@ -95,71 +100,115 @@ class Rank:
         """Whether the process is still running."""
         return self.end is None and is_held(self.path / layout.LOCK)
 
-    @cached_property
+    @property
     def stacks(self) -> dict[int, Stack]:
         """Call stacks by id."""
-        return read_stacks(self.path)
+        return self._read("stacks", self._more_stacks, {})
 
-    @cached_property
+    @property
     def nodes(self) -> dict[int, Node]:
         """Nodes by id, with the edges they had last."""
-        return read_nodes(self.path, self.stacks)
+        return self._read("nodes", self._more_nodes, {})
 
-    @cached_property
-    def sources(self) -> dict[int, list[Sources]]:
+    @property
+    def sources(self) -> SourcesOf:
         """Where the inputs of each node came from, and from which step on."""
-        return read_sources(self.path, self.nodes)
+        return self._read("sources", self._more_sources, {})
 
-    @cached_property
+    @property
     def types(self) -> dict[int, ValueType]:
         """Dtypes and shapes by the id in a row's `shape`."""
-        return {
-            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
-            for line in read_lines(self.path / layout.SHAPES)
-        }
+        return self._read("types", self._more_types, {})
 
-    @cached_property
+    @property
     def orders(self) -> dict[int, list[Node]]:
         """Distinct execution orders by id."""
-        lines = read_lines(self.path / layout.ORDERS)
-        return {
-            line["id"]: [self.nodes[node] for node in line["nodes"] if node in self.nodes]
-            for line in lines
-        }
+        return self._read("orders", self._more_orders, {})
 
-    @cached_property
+    @property
     def steps(self) -> list[StepRecord]:
         """The steps that ended, in order."""
-        return [self._step(line) for line in read_lines(self.path / layout.STEPS)]
+        return self._read("steps", self._more_steps, [])
 
     def stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Records:
         """The rows, in the order they were written; of some nodes or steps only, if given."""
-        return joined(list(self.parts_of_stats(nodes, steps)))
+        return self._rows.stats(nodes, steps)
 
     @property
     def part_count(self) -> int:
         """How many parts `parts_of_stats` has."""
-        return len(layout.segment_files(self.path / layout.STATS))
+        return len(self._rows.parts)
 
     def parts_of_stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Iterator[Records]:
         """The same in parts of some megabytes."""
-        for path in layout.segment_files(self.path / layout.STATS):
-            rows = read_segment(path)
-            keep = rows["valid"] == VALID
-            if nodes is not None:
-                keep &= np.isin(rows["node"], list(nodes))
-            if steps is not None:
-                keep &= np.isin(rows["step"], list(steps))
-            yield rows[keep]
+        return self._rows.parts_of_stats(nodes, steps)
 
-    def _step(self, line: dict[str, Any]) -> StepRecord:
+    def between(self, nodes: Collection[int] | None = None) -> Records:
+        """Of steps that were left out of older history: their extremes, by node."""
+        return self._rows.between(nodes)
+
+    def refresh(self) -> None:
+        """Read what has been written since, and only that."""
+        with self._lock:
+            self._rows.refresh()  # first, so that the lines have all that the rows refer to
+            for name in tuple(self._known):
+                more: Callable[[Any], Any] = getattr(self, f"_more_{name}")
+                self._known[name] = more(self._known[name])
+
+    # ------------------------------------------------------------------ lines
+
+    def _read(self, name: str, more: Callable[[_T], _T], nothing: _T) -> _T:
+        if name not in self._known:
+            with self._lock:
+                if name not in self._known:
+                    self._known[name] = more(nothing)
+        found: _T = self._known[name]
+        return found
+
+    def _lines(self, reader: str, file: str) -> Iterator[dict[str, Any]]:
+        """The lines of a file that this reader of it has not seen."""
+        tail = self._tails.setdefault((reader, file), LineTail(self.path / file))
+        return tail.read()
+
+    def _more_stacks(self, known: dict[int, Stack]) -> dict[int, Stack]:
+        return known | {line["id"]: stack_of(line) for line in self._lines("", layout.STACKS)}
+
+    def _more_nodes(self, known: dict[int, Node]) -> dict[int, Node]:
+        edges = list(self._lines("nodes", layout.EDGES))  # first: their nodes are there then
+        lines = list(self._lines("nodes", layout.NODES))
+        stacks = self._known["stacks"] = self._more_stacks(self.stacks)
+        return with_nodes(known, lines, edges, stacks) if lines or edges else known
+
+    def _more_sources(self, known: SourcesOf) -> SourcesOf:
+        edges = list(self._lines("sources", layout.EDGES))
+        return with_sources(known, self._lines("sources", layout.NODES), edges, self.nodes)
+
+    def _more_types(self, known: dict[int, ValueType]) -> dict[int, ValueType]:
+        return known | {
+            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
+            for line in self._lines("", layout.SHAPES)
+        }
+
+    def _more_orders(self, known: dict[int, list[Node]]) -> dict[int, list[Node]]:
+        lines = list(self._lines("", layout.ORDERS))
+        nodes = self._known["nodes"] = self._more_nodes(self.nodes)
+        return known | {
+            line["id"]: [nodes[node] for node in line["nodes"] if node in nodes] for line in lines
+        }
+
+    def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
+        lines = list(self._lines("", layout.STEPS))
+        orders = self._known["orders"] = self._more_orders(self.orders)
+        return known + [self._step(line, orders) for line in lines]
+
+    def _step(self, line: dict[str, Any], orders: dict[int, list[Node]]) -> StepRecord:
         return StepRecord(
             step=line["step"],
-            orders={int(g): self.orders.get(o, []) for g, o in line["orders"].items()},
+            orders={int(g): orders.get(o, []) for g, o in line["orders"].items()},
             losses=[
                 Loss(float(loss["value"]), self.nodes.get(loss["node"])) for loss in line["losses"]
             ],
@@ -167,16 +216,6 @@ class Rank:
             skipped=line["skipped"],
             complete=line["complete"],
         )
-
-
-def read_segment(path: Path) -> Records:
-    """The records of one segment, valid or not; none if it has just been dropped."""
-    try:
-        # A copy, not a map: the writer may cut the file short while we look at it.
-        data = path.read_bytes()
-    except FileNotFoundError:
-        data = b""
-    return np.frombuffer(data[: len(data) // ROW_BYTES * ROW_BYTES], ROW_DTYPE)
 
 
 def _what_it_is(path: Path) -> str:

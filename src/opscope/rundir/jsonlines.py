@@ -78,16 +78,37 @@ class JsonLines:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file that may still be written to: an unfinished last line is left out."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        value = parse_object(line)
-        if value is None:
-            say_once(f"{path}:{number} is damaged; the line is left out")
-        else:
-            yield value
+    yield from LineTail(path).read()
+
+
+class LineTail:
+    """Follows a file of lines: each `read` gives those that were finished since the last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._number = 0
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """The objects of the new lines; what was finished in the meantime comes the next time."""
+        for line in self._new_lines():
+            self._number += 1
+            value = parse_object(line)
+            if value is None:
+                say_once(f"{self._path}:{self._number} is damaged; the line is left out")
+            else:
+                yield value
+
+    def _new_lines(self) -> list[bytes]:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

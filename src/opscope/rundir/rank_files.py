@@ -75,6 +75,7 @@ class RankFiles:
             self._last_ids = {g: self._order_id(g, nodes) for g, nodes in record.orders.items()}
         self._steps.append(step_record(record, self._last_ids))
         self._step_count += 1
+        self._segments.settle(record.step)
 
     def close(self, error: str) -> None:
         """Finish: no space stays reserved, and the end is on record."""
@@ -90,6 +91,7 @@ class RankFiles:
             "ended": now(),
             "steps": self._step_count,
             "rows": self._segments.rows,
+            "thinned_rows": self._segments.thinned,
             "dropped_rows": self._segments.dropped,
             "error": error,
         }

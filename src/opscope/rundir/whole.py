@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file over what was there."""
     _draft(path, content).replace(path)
 
@@ -26,7 +26,7 @@ def write_first(path: Path, content: bytes) -> None:
     draft.unlink(missing_ok=True)
 
 
-def _draft(path: Path, content: bytes) -> Path:
+def _draft(path: Path, content: bytes | memoryview) -> Path:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         draft.write_bytes(content)

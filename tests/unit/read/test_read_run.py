@@ -197,5 +197,5 @@ def test_a_run_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     write_run(tmp_path)
     info = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**info, "format": 9, "opscope": "7.0"}))
-    with pytest.raises(OpscopeError, match=r"format 9; .* reads format 1\. .* opscope 7\.0"):
+    with pytest.raises(OpscopeError, match=r"format 9; .* reads format 2\. .* opscope 7\.0"):
         open_run(tmp_path)

@@ -25,7 +25,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_run_json_describes_the_run_and_its_rows(tmp_path: Path) -> None:
     write_run(tmp_path / "run", world_size=2)
     info = json.loads((tmp_path / "run/run.json").read_text())
-    assert info["format"] == 1
+    assert info["format"] == 2
     assert info["command"] == ["train.py", "--x"]
     assert (info["script"], info["world_size"]) == ("train.py", 2)
     assert info["cwd"] == os.getcwd()  # noqa: PTH109
