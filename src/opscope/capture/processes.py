@@ -83,7 +83,11 @@ class RankEntry:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "torch" in sys.modules:
             _watch_for_rank()
-        return self.target(*args, **kwargs)
+        try:
+            return self.target(*args, **kwargs)
+        except BaseException as error:
+            _note_failure(error)
+            raise
 
 
 def _watch_for_rank() -> None:
@@ -105,6 +109,14 @@ def _watch_for_rank() -> None:
     init_process_group.joins_run = True  # type: ignore[attr-defined]
     distributed.init_process_group = init_process_group
     distributed.distributed_c10d.init_process_group = init_process_group
+
+
+def _note_failure(error: BaseException) -> None:
+    from opscope.session import current_session
+
+    session = current_session()
+    if session is not None:
+        session.note_failure(error)
 
 
 def _join_run() -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
 from opscope.read.graph import SourcesOf, stack_of, with_nodes, with_sources
+from opscope.read.hits import RecordedHit, read_hits
+from opscope.read.recording import Pass
 from opscope.read.row_store import Records, RowStore
+from opscope.read.state import State, overall, rank_state
+from opscope.read.value import Value, value_of
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import LineTail, read_object
-from opscope.rundir.locks import is_held
 
 _T = TypeVar("_T")
 
@@ -38,16 +40,40 @@ def open_run(path: Path) -> Run:
 class Run:
     """One run; what is read stays as it was when it was first asked for, until `refresh`."""
 
+    kind = "run"
+    lacks: Mapping[str, str] = {}
+
     def __init__(self, path: Path, info: dict[str, Any]) -> None:
         self.path = path
         self.info = info
         self._sources: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
+        self._ranks: dict[int, Rank] | None = None
 
-    @cached_property
+    @property
+    def started(self) -> str:
+        """When it began, as ISO 8601."""
+        return str(self.info.get("started", ""))
+
+    @property
     def ranks(self) -> dict[int, Rank]:
         """The ranks there are, by number."""
+        with self._lock:
+            if self._ranks is None:
+                self._ranks = self._with_new({})
+            return self._ranks
+
+    def refresh(self) -> None:
+        """Read what has been written since, and only that."""
+        for rank in self.ranks.values():
+            rank.refresh()
+        with self._lock:
+            self._ranks = self._with_new(self._ranks or {})
+            self._sources = {}
+
+    def _with_new(self, known: dict[int, Rank]) -> dict[int, Rank]:
         return {
-            number: Rank(self.path, number, path)
+            number: known.get(number) or Rank(self.path, number, path)
             for number, path in layout.rank_directories(self.path).items()
         }
 
@@ -59,18 +85,21 @@ class Run:
         return self.ranks[number]
 
     @property
+    def states(self) -> dict[int, State]:
+        """How each rank is doing, or how it ended; as it is now."""
+        return {number: rank.state for number, rank in self.ranks.items()}
+
+    @property
     def state(self) -> str:
-        """ "running", "finished", or "crashed" when a rank went without saying goodbye."""
-        if any(rank.alive for rank in self.ranks.values()):
-            return "running"
-        ended = bool(self.ranks) and all(rank.end for rank in self.ranks.values())
-        return "finished" if ended else "crashed"
+        """The same of the whole run, in words: "stopped: NaN in step 6"."""
+        return overall(self.states)
 
     def code(self, frame: Frame) -> str | None:
         """The line of a frame, from the copy of its source; None if there is none."""
-        if frame.file not in self._sources:
-            self._sources[frame.file] = _text(layout.copied_source(self.path, frame.file))
-        lines = self._sources[frame.file]
+        lines = self._sources.get(frame.file)
+        if lines is None:
+            lines = _text(layout.copied_source(self.path, frame.file))
+            self._sources[frame.file] = lines
         return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else None
 
 
@@ -91,14 +120,14 @@ class Rank:
         self._tails: dict[tuple[str, str], LineTail] = {}
 
     @property
-    def end(self) -> dict[str, Any] | None:
-        """What the rank said when it finished, None if it has not."""
-        return read_object(self.path / layout.END_FILE)
+    def state(self) -> State:
+        """How the process is doing, or how it ended; as it is now."""
+        return rank_state(self.path)
 
     @property
-    def alive(self) -> bool:
-        """Whether the process is still running."""
-        return self.end is None and is_held(self.path / layout.LOCK)
+    def end(self) -> dict[str, Any]:
+        """What the rank said when it ended; nothing if it has not."""
+        return read_object(self.path / layout.END_FILE) or {}
 
     @property
     def stacks(self) -> dict[int, Stack]:
@@ -130,6 +159,19 @@ class Rank:
         """The steps that ended, in order."""
         return self._read("steps", self._more_steps, [])
 
+    def passes(self, step: int) -> list[Pass]:
+        """The passes of a step: one, until capture tells them apart."""
+        return [Pass(step, 0)]
+
+    def graph(self, number: int) -> list[Node]:
+        """The nodes of one graph, by id."""
+        return [node for node in self.nodes.values() if node.graph == number]
+
+    @property
+    def hits(self) -> list[RecordedHit]:
+        """What watchpoints found while it ran."""
+        return read_hits(self.path, self.nodes)
+
     def stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Records:
@@ -150,6 +192,14 @@ class Rank:
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Of steps that were left out of older history: their extremes, by node."""
         return self._rows.between(nodes)
+
+    def history(self, nodes: Collection[int]) -> tuple[Records, Records]:
+        """The rows of some nodes and the extremes of what was left out, of the same moment."""
+        return self._rows.history(nodes)
+
+    def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
+        """The values of some nodes, in the order they were made."""
+        return [value_of(self, record) for record in self.stats(nodes, steps)]
 
     def refresh(self) -> None:
         """Read what has been written since, and only that."""

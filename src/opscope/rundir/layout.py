@@ -16,6 +16,7 @@ SOURCES = "sources"
 
 RANK_FILE = "rank.json"
 END_FILE = "end.json"
+INCOMPLETE_FILE = "incomplete.json"
 LOCK = "lock"
 NODES = "nodes.jsonl"
 EDGES = "edges.jsonl"
