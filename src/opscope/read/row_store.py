@@ -25,6 +25,8 @@ Records = NDArray[np.void]
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 100
+_APART = 16
+"""Rows of which there are fewer than one in so many are read one by one."""
 
 
 class RowStore:
@@ -106,8 +108,10 @@ def _rows_by_part(
     parts: Sequence[Part], nodes: Collection[int] | None, steps: Collection[int] | None
 ) -> Iterator[Records]:
     for part in parts:
-        yield part.stats(nodes, steps)
-        part.release()
+        rows = part.stats(nodes, steps)
+        yield rows
+        if nodes is None and len(rows):
+            part.release()
 
 
 def _all_between(parts: Sequence[Part], nodes: Collection[int] | None) -> Records:
@@ -118,15 +122,20 @@ class Part:
     """One file of rows."""
 
     def __init__(
-        self, file: StatFile, records: Records, index: RowIndex | None, between: Records, *maps: Any
+        self,
+        file: StatFile,
+        records: Records,
+        index: RowIndex | None = None,
+        between: Records | None = None,
+        opened: _Opened | None = None,
     ) -> None:
         self.file = file
         self.records = records
-        self.between = between
+        self.between = join_between([]) if between is None else between
         self.is_final = index is not None
         """Whether nothing is written to it any more."""
         self._index = index
-        self._maps = [each for each in maps if isinstance(each, mmap.mmap)]
+        self._opened = opened
 
     @property
     def index(self) -> RowIndex:
@@ -161,17 +170,23 @@ class Part:
 
     def release(self) -> None:
         """Give back the memory that looking at the file took; the next look takes it again."""
-        for each in self._maps:
-            each.madvise(mmap.MADV_DONTNEED)
+        if self._opened is not None:
+            self._opened.release()
 
     def _of_nodes(self, nodes: Collection[int], steps: Collection[int] | None) -> Records:
         which = np.sort(self.index.of_nodes(nodes))
         if len(which) and int(which[-1]) >= len(self.records):
             return self._mended().stats(nodes, steps)
-        found = taken(self.records, which)
+        found = self._gathered(which)
         if not _is_of(found, "node", nodes):
             return self._mended().stats(nodes, steps)
         return found if steps is None else taken(found, np.isin(found["step"], list(steps)))
+
+    def _gathered(self, which: NDArray[np.uint32]) -> Records:
+        """Rows that lie apart, read one by one: a map would bring in the pages around each."""
+        if self._opened is None or len(which) * _APART > len(self.records):
+            return taken(self.records, which)
+        return self._opened.read(which)
 
     def _mended(self) -> Part:
         """The same with an index that was made here, since the one on disk says what is not so."""
@@ -179,27 +194,56 @@ class Part:
         return self
 
 
+class _Opened:
+    """A closed file of rows: mapped, and open for reading some of them only."""
+
+    _descriptor = -1
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = _open_regular(path)
+        self.content = _mapped(self._descriptor)
+
+    def read(self, which: NDArray[np.uint32]) -> Records:
+        """Some rows."""
+        read, descriptor = os.pread, self._descriptor
+        offsets = (which.astype(np.int64) * ROW_BYTES).tolist()
+        data = b"".join([read(descriptor, ROW_BYTES, offset) for offset in offsets])
+        return np.frombuffer(data, ROW_DTYPE)
+
+    def release(self) -> None:
+        """Let go of the pages that were looked at."""
+        if isinstance(self.content, mmap.mmap):
+            self.content.madvise(mmap.MADV_DONTNEED)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
 def _open(file: StatFile, earlier: Part | None, is_last: bool) -> Part:
     beside = _map_beside(file, file.index)
     if is_last and not beside:
         before = earlier.records if earlier is not None else np.empty(0, ROW_DTYPE)
-        return Part(file, _follow(file.rows, before), None, np.empty(0, BETWEEN_DTYPE))
-    rows = _map(file.rows)
-    records = np.frombuffer(rows, ROW_DTYPE, len(rows) // ROW_BYTES)
+        return Part(file, _follow(file.rows, before))
+    opened = _Opened(file.rows)
+    records = np.frombuffer(opened.content, ROW_DTYPE, len(opened.content) // ROW_BYTES)
     extremes = _map_beside(file, file.between) if file.level else b""
     between = np.frombuffer(extremes, BETWEEN_DTYPE, len(extremes) // BETWEEN_BYTES)
-    index = decode_index(beside, len(records))
-    return Part(file, records, index, between, rows, beside, extremes)
+    return Part(file, records, decode_index(beside, len(records)), between, opened)
 
 
 def _map_beside(file: StatFile, path: Path) -> Any:
     """What belongs to a file of rows; empty if it is missing though the rows are there."""
     try:
-        return _map(path)
+        descriptor = _open_regular(path)
     except FileNotFoundError:
         if file.rows.exists():
             return b""
         raise
+    try:
+        return _mapped(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _follow(path: Path, before: Records) -> Records:
@@ -219,17 +263,18 @@ def _follow(path: Path, before: Records) -> Records:
     return found[: valid[-1] + 1] if len(valid) else found[:0]
 
 
-def _map(path: Path) -> Any:
-    """The content of a file, which is not read before it is looked at."""
+def _open_regular(path: Path) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OpscopeError(f"{path} is not a regular file")
-        size = status.st_size
-        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
-    finally:
-        os.close(descriptor)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OpscopeError(f"{path} is not a regular file")
+
+
+def _mapped(descriptor: int) -> Any:
+    """The content of a file, which is not read before it is looked at."""
+    size = os.fstat(descriptor).st_size
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
 
 
 def _valid(records: Records) -> Records:

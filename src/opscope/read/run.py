@@ -253,19 +253,21 @@ class Rank:
     def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
         lines = list(self._lines("", layout.STEPS))
         orders = self._known["orders"] = self._more_orders(self.orders)
-        return known + [self._step(line, orders) for line in lines]
+        nodes = self.nodes
+        return known + [_step(line, orders, nodes) for line in lines]
 
-    def _step(self, line: dict[str, Any], orders: dict[int, list[Node]]) -> StepRecord:
-        return StepRecord(
-            step=line["step"],
-            orders={int(g): orders.get(o, []) for g, o in line["orders"].items()},
-            losses=[
-                Loss(float(loss["value"]), self.nodes.get(loss["node"])) for loss in line["losses"]
-            ],
-            seconds=float(line["seconds"]),
-            skipped=line["skipped"],
-            complete=line["complete"],
-        )
+
+def _step(
+    line: dict[str, Any], orders: dict[int, list[Node]], nodes: dict[int, Node]
+) -> StepRecord:
+    return StepRecord(
+        step=line["step"],
+        orders={int(g): orders.get(o, []) for g, o in line["orders"].items()},
+        losses=[Loss(float(loss["value"]), nodes.get(loss["node"])) for loss in line["losses"]],
+        seconds=float(line["seconds"]),
+        skipped=line["skipped"],
+        complete=line["complete"],
+    )
 
 
 def _what_it_is(path: Path) -> str:

@@ -59,10 +59,10 @@ def test_every_verb_has_help() -> None:
 def test_runs(here: Path, text: Any) -> None:
     live = MadeRun(here / "opscope-runs/net-2").open()
     header, finished, running = text(runs).splitlines()
-    assert header.split() == [*Summary._fields[:6], "last", "loss", "size"]
+    assert header.split() == [*Summary._fields[:7], "last", "loss", "size"]
     assert finished.split()[0] == "net-1"
-    assert finished.split()[3:8] == ["finished", "2", "12", "4", "NaN"]
-    assert running.split()[3:8] == ["running", "1", "0", "0", "-"]
+    assert finished.split()[4:9] == ["finished", "2", "12", "4", "NaN"]
+    assert running.split()[4:9] == ["running", "1", "0", "0", "-"]
     live.writer.close()
 
 
