@@ -6,11 +6,14 @@ For example: opscope query last "select name, max(max) from stats group by name 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
-from opscope.commands.output import add_json_flag, print_csv, print_json, print_table
+from opscope.commands.output import add_json_flag
+from opscope.commands.streaming import stream_csv, stream_json, stream_table
 from opscope.errors import OpscopeError
-from opscope.read.find import find_run
+
+_AT_A_TIME = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,30 +25,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answer."""
-    from opscope.read.run import open_run
-    from opscope.read.tables import connect
+    """Print the answer as it comes."""
+    from opscope.read.reader import open_recording
+    from opscope.read.tables import Tables
 
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
-    columns, rows = _ask(connect(open_run(find_run(args.run))), args.sql)
-    if args.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif args.csv:
-        print_csv(columns, rows)
-    else:
-        print_table(columns, rows)
+    recording = open_recording(args.run)
+    with Tables(recording, args.sql) as tables, tables.within_memory():
+        columns, lines = _ask(tables.connection, args.sql)
+        if args.json:
+            stream_json(columns, lines)
+        elif args.csv:
+            stream_csv(columns, lines)
+        else:
+            stream_table(columns, lines)
     return 0
 
 
-def _ask(connection: Any, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _ask(connection: Any, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     import duckdb
 
     try:
         answer = connection.execute(sql)
         if answer is None or answer.description is None:
             raise OpscopeError("the SQL has no statement in it")
-        return _distinct([column[0] for column in answer.description]), answer.fetchall()
+        return _distinct([column[0] for column in answer.description]), _lines(answer)
+    except duckdb.Error as error:
+        raise OpscopeError(str(error)) from None
+
+
+def _lines(answer: Any) -> Iterator[tuple[Any, ...]]:
+    """The lines of an answer, some at a time."""
+    import duckdb
+
+    try:
+        while lines := answer.fetchmany(_AT_A_TIME):
+            yield from lines
     except duckdb.Error as error:
         raise OpscopeError(str(error)) from None
 

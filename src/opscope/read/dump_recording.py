@@ -82,9 +82,30 @@ class DumpReader:
             if steps is None or step in steps:
                 yield self.stats(nodes, {step})
 
+    def all_parts(self) -> list[Records]:
+        """All rows there are."""
+        return [self.stats()]
+
+    def release(self) -> None:
+        """What was read of a dump stays in memory."""
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        """The steps there is data of."""
+        return self._dumped.steps
+
+    @property
+    def known_numbers(self) -> frozenset[str]:
+        """The columns that its tables have, and what follows from them."""
+        return self._dumped.values().known
+
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """A dump leaves nothing out behind one's back."""
         return join_between([])
+
+    def history(self, nodes: Collection[int]) -> tuple[Records, Records]:
+        """The rows of some nodes; nothing is left out."""
+        return self.stats(nodes), self.between()
 
     def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
         """The values of some nodes, in the order they were made."""

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from opscope.errors import ConfigError, OpscopeError, Problem
 from opscope.events import IO, Frame, Node, Output, Source
 from opscope.read.dump import is_dump
@@ -17,10 +19,13 @@ from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
 from opscope.read.hits import RecordedHit
 from opscope.read.recording import Recording
+from opscope.read.row_store import Records
 from opscope.read.run import Run, open_run
+from opscope.read.scope_tree import Aggregates, ScopeTree, scope_tree
 from opscope.read.value import Value
 from opscope.settings.checks import InvalidError
 from opscope.settings.iterations import Iterations
+from opscope.stats.record import INPUT, OUTPUT, taken
 from opscope.watch.selection import at_line
 from opscope.watch.watch_set import WatchSet, load
 from opscope.watch.watchpoint import Watchpoint
@@ -39,6 +44,14 @@ class Consumer(NamedTuple):
     slot: int
     of: int
     """The slot of the output that it reads."""
+
+
+class Series(NamedTuple):
+    """One value over the steps, in their order."""
+
+    rows: Records
+    between: Records
+    """Extremes of steps that were left out, each from its `first` to its `last`."""
 
 
 def open_reader(path: str | Path) -> Reader:
@@ -202,6 +215,27 @@ class Reader:
             if (side is None or value.io is side) and (slots is None or value.slot in slots)
         ]
 
+    def series(self, node: Node, io: str = "output", slot: int = 0) -> Series:
+        """The rows of one value over all steps, and the extremes of those left out.
+
+        >>> run.series(node).rows["max"]  # doctest: +SKIP
+        """
+        rows, between = self.recording.rank(self.rank_of(node)).history({node.id})
+        return Series(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
+
+    def scopes(self, rank: int | None = None) -> ScopeTree:
+        """The scopes of a rank (the first one) as a tree."""
+        number = self._one_rank(rank)
+        nodes = self.recording.rank(number).nodes
+        return self._once(f"scopes {number}", lambda: scope_tree(nodes))
+
+    def scope_numbers(self, step: int | None = None, rank: int | None = None) -> Aggregates:
+        """What the outputs of a step (the last one) say of each scope."""
+        reader = self.recording.rank(self._one_rank(rank))
+        if step is None:
+            step = max(reader.recorded_steps, default=0)
+        return self.scopes(rank).aggregate(reader.stats(steps={step}))
+
     def hits(self, ranks: Collection[int] | None = None) -> list[RecordedHit]:
         """The hits that the run recorded itself."""
         return [
@@ -241,6 +275,9 @@ class Reader:
         for number in chosen:
             self.recording.rank(number)
         return chosen
+
+    def _one_rank(self, rank: int | None) -> int:
+        return next(iter(self.ranks), 0) if rank is None else rank
 
     def _require(self, what: str) -> None:
         """Raise the sentence for what such a recording does not have."""
@@ -306,6 +343,12 @@ class Reader:
         else:
             yield from filter(None, (node.gradient_of, node.parameter))
             yield from (output.parameter for output in node.outputs if output.parameter)
+
+
+def _of_slot(records: Records, io: str, slot: int, order: str) -> Records:
+    side = INPUT if IO(io) is IO.INPUT else OUTPUT
+    chosen = taken(records, (records["io"] == side) & (records["slot"] == slot))
+    return taken(chosen, np.argsort(chosen[order], kind="stable"))
 
 
 def _watch_set(watch: str | WatchSet | Watchpoint | Sequence[Watchpoint]) -> WatchSet:

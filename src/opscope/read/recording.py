@@ -77,8 +77,25 @@ class RankReader(Protocol):
     ) -> Iterator[Records]:
         """The same in parts."""
 
+    def all_parts(self) -> Sequence[Records]:
+        """All rows where they lie, valid or not."""
+
+    def release(self) -> None:
+        """Give back the memory that looking at rows took; looking again takes it again."""
+
+    @property
+    def recorded_steps(self) -> Sequence[int]:
+        """The steps that have rows."""
+
+    @property
+    def known_numbers(self) -> frozenset[str]:
+        """The numbers that every row has: fields of `Row`."""
+
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Extremes of steps that were left out of older history, by node."""
+
+    def history(self, nodes: Collection[int]) -> tuple[Records, Records]:
+        """The rows of some nodes and the extremes of what was left out, of the same moment."""
 
     def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
         """The values of some nodes, in the order they were made."""

@@ -18,6 +18,7 @@ from opscope.read.value import Value, value_of
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import LineTail, read_object
+from opscope.stats.row import Row
 
 _T = TypeVar("_T")
 
@@ -188,6 +189,25 @@ class Rank:
     ) -> Iterator[Records]:
         """The same in parts of some megabytes."""
         return self._rows.parts_of_stats(nodes, steps)
+
+    def all_parts(self) -> list[Records]:
+        """All rows where they lie, valid or not."""
+        return [part.records for part in self._rows.parts]
+
+    def release(self) -> None:
+        """Give back the memory that looking at rows took; looking again takes it again."""
+        for part in self._rows.parts:
+            part.release()
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        """The steps that have rows."""
+        return self._rows.steps()
+
+    @property
+    def known_numbers(self) -> frozenset[str]:
+        """The numbers that every row has: all of them."""
+        return frozenset(Row._fields)
 
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Of steps that were left out of older history: their extremes, by node."""

@@ -58,7 +58,7 @@ def key_of(record: Any) -> Key:
 def least(values: list[Any]) -> Any:
     """The least and the largest of pairs, without NaN."""
     known = [value for value in values if not (isinstance(value, float) and math.isnan(value))]
-    return min(known) if known else math.nan
+    return min(known) + 0 if known else math.nan  # of zeros with either sign, any will do
 
 
 def expected_between(records: Any, kept: list[int]) -> dict[tuple[Key, int], list[Any]]:
@@ -77,7 +77,7 @@ def expected_between(records: Any, kept: list[int]) -> dict[tuple[Key, int], lis
             min(int(r["step"]) for r in of_gap),
             max(int(r["step"]) for r in of_gap),
             least([r[low].item() for r in of_gap]),
-            -least([-r[high].item() for r in of_gap]),
+            -least([-r[high].item() for r in of_gap]) + 0,
             *(sum(int(r[name]) for r in of_gap) for name in ("nan", "posinf", "neginf")),
         ]
     return found
@@ -92,7 +92,7 @@ def found_between(between: Any, kept: list[int]) -> dict[tuple[Key, int], list[A
         assert (key, gap) not in found
         found[key, gap] = [
             *(int(record[name]) for name in ("rows", "first", "last")),
-            *(record[name].item() for name in NAMES[key[3]]),
+            *(record[name].item() + 0 for name in NAMES[key[3]]),
             *(int(record[name]) for name in ("nan", "posinf", "neginf")),
         ]
     return found
