@@ -6,14 +6,10 @@ For example: opscope query last "select name, max(max) from stats group by name 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import Any
 
 from opscope.commands.output import add_json_flag
 from opscope.commands.streaming import stream_csv, stream_json, stream_table
 from opscope.errors import OpscopeError
-
-_AT_A_TIME = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +27,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
-    recording = open_recording(args.run)
-    with Tables(recording, args.sql) as tables, tables.within_memory():
-        columns, lines = _ask(tables.connection, args.sql)
+    with Tables(open_recording(args.run), args.sql) as tables:
+        names, lines = tables.ask(args.sql)
+        columns = _distinct(names)
         if args.json:
             stream_json(columns, lines)
         elif args.csv:
@@ -41,29 +37,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             stream_table(columns, lines)
     return 0
-
-
-def _ask(connection: Any, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    import duckdb
-
-    try:
-        answer = connection.execute(sql)
-        if answer is None or answer.description is None:
-            raise OpscopeError("the SQL has no statement in it")
-        return _distinct([column[0] for column in answer.description]), _lines(answer)
-    except duckdb.Error as error:
-        raise OpscopeError(str(error)) from None
-
-
-def _lines(answer: Any) -> Iterator[tuple[Any, ...]]:
-    """The lines of an answer, some at a time."""
-    import duckdb
-
-    try:
-        while lines := answer.fetchmany(_AT_A_TIME):
-            yield from lines
-    except duckdb.Error as error:
-        raise OpscopeError(str(error)) from None
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -56,7 +56,7 @@ def _summary(path: Path) -> Summary | None:
 def _line(summary: Summary) -> list[Any]:
     values: dict[str, Any] = summary._asdict()
     values |= {"started": _moment(summary.started), "size": size(summary.size)}
-    return list(values.values())
+    return list(values.values())[: len(_COLUMNS)]
 
 
 def _moment(text: str) -> str:

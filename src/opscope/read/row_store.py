@@ -6,6 +6,7 @@ import mmap
 import os
 import stat
 import threading
+import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.read.one_map import OneMap
 from opscope.rundir.row_index import RowIndex, build_index, decode_index
 from opscope.rundir.stat_files import StatFile, stat_files
 from opscope.rundir.thinning import BETWEEN_BYTES, BETWEEN_DTYPE, join_between
@@ -36,6 +38,7 @@ class RowStore:
         self._directory = directory
         self._lock = threading.Lock()
         self._parts: tuple[Part, ...] | None = None
+        self._whole: weakref.WeakSet[OneMap] = weakref.WeakSet()
 
     def refresh(self) -> None:
         """Take in what has been written since."""
@@ -76,6 +79,27 @@ class RowStore:
         """The steps that have rows."""
         found = [np.unique(part.index.steps) for part in self.parts]
         return np.unique(np.concatenate(found)).tolist() if found else []
+
+    def all_parts(self) -> list[Records]:
+        """All rows where they lie, valid or not, in as few arrays as can be."""
+        closed = [part for part in self.parts if part.descriptor is not None and len(part.records)]
+        others = [part.records for part in self.parts if part.descriptor is None]
+        files = [(part.descriptor or 0, len(part.records) * ROW_BYTES) for part in closed]
+        if not files:
+            return others
+        try:
+            whole = OneMap(files)
+        except OSError:
+            return [part.records for part in self.parts]
+        self._whole.add(whole)
+        return [np.asarray(whole).view(ROW_DTYPE), *others]
+
+    def release(self) -> None:
+        """Give back the memory that looking at rows took."""
+        for part in self.parts:
+            part.release()
+        for whole in list(self._whole):
+            whole.release()
 
     def _load(self, known: tuple[Part, ...]) -> tuple[Part, ...]:
         """Open what is there; a file that has just been thinned is looked for anew."""
@@ -138,6 +162,11 @@ class Part:
         self._opened = opened
 
     @property
+    def descriptor(self) -> int | None:
+        """The open file, if nothing changes its size any more."""
+        return None if self._opened is None else self._opened.descriptor
+
+    @property
     def index(self) -> RowIndex:
         """Where which rows are; made here if the file has none that can be used."""
         if self._index is None:
@@ -197,15 +226,15 @@ class Part:
 class _Opened:
     """A closed file of rows: mapped, and open for reading some of them only."""
 
-    _descriptor = -1
+    descriptor = -1
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = _open_regular(path)
-        self.content = _mapped(self._descriptor)
+        self.descriptor = _open_regular(path)
+        self.content = _mapped(self.descriptor)
 
     def read(self, which: NDArray[np.uint32]) -> Records:
         """Some rows."""
-        read, descriptor = os.pread, self._descriptor
+        read, descriptor = os.pread, self.descriptor
         offsets = (which.astype(np.int64) * ROW_BYTES).tolist()
         data = b"".join([read(descriptor, ROW_BYTES, offset) for offset in offsets])
         return np.frombuffer(data, ROW_DTYPE)
@@ -216,8 +245,8 @@ class _Opened:
             self.content.madvise(mmap.MADV_DONTNEED)
 
     def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
 
 def _open(file: StatFile, earlier: Part | None, is_last: bool) -> Part:

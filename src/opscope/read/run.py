@@ -192,12 +192,11 @@ class Rank:
 
     def all_parts(self) -> list[Records]:
         """All rows where they lie, valid or not."""
-        return [part.records for part in self._rows.parts]
+        return self._rows.all_parts()
 
     def release(self) -> None:
         """Give back the memory that looking at rows took; looking again takes it again."""
-        for part in self._rows.parts:
-            part.release()
+        self._rows.release()
 
     @property
     def recorded_steps(self) -> list[int]:

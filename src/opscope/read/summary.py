@@ -24,6 +24,8 @@ class Summary(NamedTuple):
     """None for a dump, which would have to be read."""
     loss: float | None
     size: int
+    states: dict[str, str]
+    """How each rank is doing, or how it ended."""
 
 
 def summarize(recording: Run | DumpRecording) -> Summary:
@@ -41,6 +43,7 @@ def summarize(recording: Run | DumpRecording) -> Summary:
         nodes=None,
         loss=None,
         size=_size(recording.path),
+        states={str(number): str(rank.state) for number, rank in recording.ranks.items()},
     )
 
 
@@ -57,6 +60,7 @@ def _of_run(run: Run) -> Summary:
         nodes=len(_whole_lines(first / layout.NODES)),
         loss=_last_loss(steps),
         size=_size(run.path),
+        states={str(number): str(state) for number, state in run.states.items()},
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import threading
@@ -49,6 +48,7 @@ _MEMORY = "160MiB"
 _THREADS = 4
 """Each takes its share of that."""
 _EVERY_SECONDS = 0.01
+_AT_A_TIME = 4096
 
 
 class Tables:
@@ -58,7 +58,10 @@ class Tables:
     """
 
     def __init__(self, recording: Recording, sql: str = "") -> None:
+        duckdb = _duckdb()
         self._recording = recording
+        self._done = threading.Event()
+        self._helper = threading.Thread(target=self._give_back, daemon=True)
         self._folder = tempfile.TemporaryDirectory(prefix="opscope-query-")
         settings = {
             "enable_external_access": "false",
@@ -66,38 +69,47 @@ class Tables:
             "threads": str(min(_THREADS, os.cpu_count() or 1)),
             "temp_directory": self._folder.name,
         }
-        self.connection = _duckdb().connect(config=settings)
+        self.connection = duckdb.connect(config=settings)
         question = understand(self.connection, sql) if sql else Question()
         self._make(question)
 
     def __enter__(self) -> Tables:
+        self._helper.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of everything."""
+        self._done.set()
+        self._helper.join()
         self.connection.close()
         self._folder.cleanup()
 
-    @contextlib.contextmanager
-    def within_memory(self) -> Iterator[None]:
-        """While this lasts, what a question has looked at does not stay in memory."""
-        done = threading.Event()
-
-        def give_back() -> None:
-            while not done.wait(_EVERY_SECONDS):
-                for rank in self._recording.ranks.values():
-                    rank.release()
-
-        thread = threading.Thread(target=give_back, daemon=True)
-        thread.start()
+    def ask(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+        """The names of an answer's columns, and its lines as they come."""
+        duckdb = _duckdb()
         try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+            answer = self.connection.execute(sql)
+        except duckdb.Error as error:
+            raise OpscopeError(str(error)) from None
+        if answer is None or answer.description is None:
+            raise OpscopeError("the SQL has no statement in it")
+        return [column[0] for column in answer.description], self._lines(answer)
+
+    def _lines(self, answer: Any) -> Iterator[tuple[Any, ...]]:
+        try:
+            while lines := answer.fetchmany(_AT_A_TIME):
+                yield from lines
+                self._release()
+        except _duckdb().Error as error:
+            raise OpscopeError(str(error)) from None
+
+    def _give_back(self) -> None:
+        """What a question has looked at does not stay in memory."""
+        while not self._done.wait(_EVERY_SECONDS):
+            self._release()
+
+    def _release(self) -> None:
+        for rank in self._recording.ranks.values():
+            rank.release()
 
     def _make(self, question: Question) -> None:
         named = question.tables

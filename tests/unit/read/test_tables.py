@@ -25,8 +25,8 @@ def ask(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """The answer of a run, which is the same however the question is understood."""
     with Tables(open_recording(path)) as tables:
         answer: list[tuple[Any, ...]] = tables.connection.execute(sql).fetchall()
-    with Tables(open_recording(path), sql) as tables, tables.within_memory():
-        understood = tables.connection.execute(sql).fetchall()
+    with Tables(open_recording(path), sql) as tables:
+        understood = list(tables.ask(sql)[1])
     assert sorted(map(repr, understood)) == sorted(map(repr, answer))
     return answer
 
