@@ -52,7 +52,7 @@ class History:
     def __init__(self, directory: Path, budget: int) -> None:
         self._directory = directory
         self._budget = budget
-        self._batch = min(budget // 8, _LARGEST_BATCH)
+        self._batch = min(budget // 32, _LARGEST_BATCH)
         self._limit = budget - self._batch
         self._files: list[_Closed] = []
         self._unsettled: list[_Closed] = []

@@ -18,7 +18,7 @@ from opscope.stats.record import ROW_BYTES
 
 FIRST_BYTES = 128 << 10
 LARGEST_BYTES = 16 << 20
-_PARTS = 32
+_PARTS = 64
 """A budget holds at least so many segments, as far as pages allow."""
 
 
