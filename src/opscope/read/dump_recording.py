@@ -170,8 +170,8 @@ class DumpRecording:
 
     def refresh(self) -> None:
         """Look at the directory anew."""
-        for rank in self.ranks.values():
-            rank.refresh()
+        self.dump = open_dump(self.path)
+        self.ranks = {number: DumpReader(rank) for number, rank in self.dump.ranks.items()}
 
 
 def open_dump_recording(path: Path) -> DumpRecording:

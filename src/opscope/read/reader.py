@@ -14,7 +14,7 @@ import numpy as np
 
 from opscope.errors import ConfigError, OpscopeError, Problem
 from opscope.events import IO, Frame, Node, Output, Source
-from opscope.read.dump import is_dump
+from opscope.read.dump import Dump, is_dump
 from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
 from opscope.read.hits import RecordedHit
@@ -84,8 +84,7 @@ class Reader:
 
     def __init__(self, recording: Run | DumpRecording) -> None:
         self.recording: Recording = recording
-        self.recorded = recording.dump if isinstance(recording, DumpRecording) else recording
-        """What checks work on."""
+        self._opened = recording
         self.path = recording.path
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
@@ -93,6 +92,11 @@ class Reader:
     def __repr__(self) -> str:
         steps = len(self.steps)
         return f"<{self.recording.kind} {self.path}, ranks {self.ranks}, {steps} steps>"
+
+    @property
+    def recorded(self) -> Run | Dump:
+        """What checks work on."""
+        return self._opened.dump if isinstance(self._opened, DumpRecording) else self._opened
 
     @property
     def is_run(self) -> bool:

@@ -280,7 +280,7 @@ def _follow(path: Path, before: Records) -> Records:
     unfinished = np.flatnonzero(before["valid"] != VALID)
     whole = before[: unfinished[0]] if len(unfinished) else before
     parts = [whole]
-    with open(path, "rb") as file:
+    with os.fdopen(_open_regular(path), "rb") as file:
         file.seek(len(whole) * ROW_BYTES)
         while chunk := file.read(_CHUNK):
             chunk = chunk[: len(chunk) // ROW_BYTES * ROW_BYTES]

@@ -46,7 +46,7 @@ _MANY_ROWS = 1 << 20
 _MEMORY = "160MiB"
 """What DuckDB takes for itself; what it must put aside goes to a temporary folder."""
 _THREADS = 4
-"""Each takes its share of that."""
+"""Each takes its share of that; one processor is left to give memory back."""
 _EVERY_SECONDS = 0.01
 _AT_A_TIME = 4096
 
@@ -66,7 +66,7 @@ class Tables:
         settings = {
             "enable_external_access": "false",
             "memory_limit": _MEMORY,
-            "threads": str(min(_THREADS, os.cpu_count() or 1)),
+            "threads": str(min(_THREADS, max(1, (os.cpu_count() or 1) - 1))),
             "temp_directory": self._folder.name,
         }
         self.connection = duckdb.connect(config=settings)

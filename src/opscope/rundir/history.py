@@ -126,19 +126,21 @@ class History:
         return batch
 
     def _thin(self, batch: Sequence[_Closed]) -> bool:
-        """Replace files by one of the next level; false if that cannot be written."""
+        """Replace files by one of the next level; false if that cannot be done.
+
+        It must not raise: somebody may have cut or deleted files, and training goes on.
+        """
         level = batch[0].file.level
-        records = joined([_read(closed.file.rows, ROW_DTYPE) for closed in batch])
-        between = join_between([_read(c.file.between, BETWEEN_DTYPE) for c in batch if level])
-        kept = self._every[level].choose(steps_in(records))
-        thinned = thin(records, between, kept)
         file = StatFile(batch[0].file.first, batch[-1].file.last, level + 1, self._directory)
         try:
+            records = joined([_read(closed.file.rows, ROW_DTYPE) for closed in batch])
+            between = join_between([_read(c.file.between, BETWEEN_DTYPE) for c in batch if level])
+            thinned = thin(records, between, self._every[level].choose(steps_in(records)))
             size = _write_thinned(file, thinned.records, thinned.between)
-        except OSError:
+        except (OSError, ValueError, MemoryError):
             return False
         self._tell_of_thinning()
-        self.thinned += len(records) - len(thinned.records)
+        self.thinned += sum(closed.rows for closed in batch) - len(thinned.records)
         place = self._files.index(batch[0])
         made = _Closed(file, len(thinned.records), size)
         self._files[place : place + len(batch)] = [made]

@@ -184,3 +184,15 @@ def test_passes_graphs_and_states(run: Reader, dump: Reader) -> None:
         rank = reader.recording.rank(0)
         assert [each.step for each in rank.passes(2)] == [2]
         assert len(rank.graph(0)) == len(rank.nodes)
+
+
+def test_a_dump_is_looked_at_anew(tmp_path: Path) -> None:
+    made = MadeFiles(tmp_path / "dump")
+    made.statistic(4, [(RELU, [1.0, 2.0])], ["max"])
+    reader = opscope.open(tmp_path / "dump")
+    assert reader.steps == [4]
+    made.statistic(5, [(RELU, [1.0, 9.0])], ["max"])
+    assert reader.steps == [4]
+    reader.refresh()
+    assert reader.steps == [4, 5]
+    assert [hit.step for hit in reader.check("TL max_gt=5").hits] == [5]

@@ -137,6 +137,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "000001.rows").write_bytes(b"")
     with pytest.raises(OpscopeError, match=r"000000\.rows is not a regular file"):
         RowStore(tmp_path).stats()
+    (tmp_path / "000001.rows").unlink()
+    with pytest.raises(OpscopeError, match=r"000000\.rows is not a regular file"):
+        RowStore(tmp_path).stats()
 
 
 def each_step_once(store: RowStore) -> int:
@@ -152,7 +155,7 @@ def each_step_once(store: RowStore) -> int:
 
 
 def test_threads_read_while_another_writes_and_thins(tmp_path: Path) -> None:
-    writer = SegmentWriter(tmp_path, 1 << 18)
+    writer = SegmentWriter(tmp_path, 1 << 20)
     store = RowStore(tmp_path)
     done = threading.Event()
     failures: list[BaseException] = []
@@ -189,7 +192,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from test_row_store import step_rows
 from opscope.rundir.segments import SegmentWriter
-writer = SegmentWriter(Path(sys.argv[1]), 1 << 18)
+writer = SegmentWriter(Path(sys.argv[1]), 1 << 20)
 for step in itertools.count():
     writer.append(step_rows(step))
     if step == 2000:
@@ -234,7 +237,7 @@ def dying(action):
 started = False
 history.write_whole = dying(history.write_whole)
 Path.unlink = dying(Path.unlink)
-writer = SegmentWriter(Path(sys.argv[1]), 1 << 18)
+writer = SegmentWriter(Path(sys.argv[1]), 1 << 20)
 thin = writer._history._thin
 def thinning(batch):
     global started

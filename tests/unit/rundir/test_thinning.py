@@ -222,3 +222,21 @@ def test_a_directory_left_between_two_deletions_has_every_row_once(tmp_path: Pat
     assert len(thinned) > 1 and len(kept) < len(list(before.iterdir()))
     assert shown == sorted(set(shown))
     assert len(shown) + RowStore(before).between({3})["rows"].sum() == 3000
+
+
+def test_files_that_somebody_cut_or_deleted_end_neither_training_nor_recording(
+    tmp_path: Path,
+) -> None:
+    writer = SegmentWriter(tmp_path, 1 << 18)
+    record = np.zeros(20, ROW_DTYPE)
+    record["valid"] = VALID
+    for step in range(2000):
+        record["step"] = step
+        writer.append(record)
+        if step == 60:
+            (first, second) = stat_files(tmp_path)[:2]
+            first.rows.write_bytes(b"x" * 100)
+            second.rows.unlink()
+    writer.close()
+    assert writer.dropped > 0
+    assert RowStore(tmp_path).stats()["step"][-1] == 1999
