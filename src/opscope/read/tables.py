@@ -43,7 +43,7 @@ Parts = Mapping[int, Sequence[Records]]
 """By rank, all its rows in parts."""
 _MANY_ROWS = 1 << 20
 """Up to so many rows are read out of their files; more are looked at where they lie."""
-_MEMORY = "160MiB"
+_MEMORY = "136MiB"
 """What DuckDB takes for itself; what it must put aside goes to a temporary folder."""
 _THREADS = 4
 """Each takes its share of that; one processor is left to give memory back."""

@@ -8,6 +8,7 @@ may take half of the room, the others share the rest.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from opscope.rundir.thinning import (
     BETWEEN_BYTES,
     BETWEEN_DTYPE,
     EveryOther,
+    Steps,
     join_between,
     steps_in,
     thin,
@@ -34,6 +36,8 @@ MIB = 1 << 20
 LEVELS = 30
 """At the deepest level one step in 2**30 is kept; what does not fit there is dropped."""
 _LARGEST_BATCH = 16 * MIB
+_LEAST_STEPS = 4
+"""Fewer steps are not thinned: too little would be gained for the work."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class _Closed:
     rows: int
     size: int
     """Bytes of rows, index and extremes."""
+    steps: Steps
+    """Those it has rows of, in order."""
     records: Records | None = None
     """Its rows, while a device may still fill in some of them."""
 
@@ -64,7 +70,8 @@ class History:
 
     def add(self, file: StatFile, records: Records) -> None:
         """A segment was closed, and has these rows."""
-        closed = _Closed(file, len(records), len(records) * ROW_BYTES, records)
+        size = len(records) * ROW_BYTES
+        closed = _Closed(file, len(records), size, steps_in(records), records)
         self._files.append(closed)
         if (records["valid"] == VALID).all():
             self._finish(closed)
@@ -113,17 +120,22 @@ class History:
         return []
 
     def _oldest_of(self, level: int) -> list[_Closed]:
-        """So many that thinning takes a moment only; two of thinned ones, whose gaps may join."""
+        """Enough to be worth it and so few that it takes a moment only; two of thinned ones.
+
+        Gaps of two files that are thinned together may join.
+        """
         least = 2 if level else 1
         batch: list[_Closed] = []
+        size = 0
         for closed in self._files:
             if closed.file.level != level:
                 continue
-            total = sum(each.size for each in batch) + closed.size
-            if closed.records is not None or (len(batch) >= least and total > self._batch):
+            is_enough = len(batch) >= least and _count_steps(batch) >= _LEAST_STEPS
+            size += closed.size
+            if closed.records is not None or (is_enough and size > self._batch):
                 break
             batch.append(closed)
-        return batch
+        return batch if _count_steps(batch) >= _LEAST_STEPS else []
 
     def _thin(self, batch: Sequence[_Closed]) -> bool:
         """Replace files by one of the next level; false if that cannot be done.
@@ -135,14 +147,15 @@ class History:
         try:
             records = joined([_read(closed.file.rows, ROW_DTYPE) for closed in batch])
             between = join_between([_read(c.file.between, BETWEEN_DTYPE) for c in batch if level])
-            thinned = thin(records, between, self._every[level].choose(steps_in(records)))
+            kept = self._every[level].choose(steps_in(records))
+            thinned = thin(records, between, kept)
             size = _write_thinned(file, thinned.records, thinned.between)
         except (OSError, ValueError, MemoryError):
             return False
         self._tell_of_thinning()
         self.thinned += sum(closed.rows for closed in batch) - len(thinned.records)
         place = self._files.index(batch[0])
-        made = _Closed(file, len(thinned.records), size)
+        made = _Closed(file, len(thinned.records), size, kept)
         self._files[place : place + len(batch)] = [made]
         for closed in batch:
             _remove(closed.file)
@@ -163,6 +176,13 @@ class History:
             f"{self._budget / MIB:.3g} MiB; from now on the older steps are thinned: "
             "of those left out the extremes are kept"
         )
+
+
+def _count_steps(batch: Sequence[_Closed]) -> int:
+    """How many steps some files have; one that lies in two of them counts once."""
+    found = [closed.steps for closed in batch if len(closed.steps)]
+    shared = sum(int(a[-1] == b[0]) for a, b in itertools.pairwise(found))
+    return sum(map(len, found)) - shared
 
 
 def _write_thinned(file: StatFile, records: Records, between: Records) -> int:
