@@ -21,11 +21,18 @@ MOST_VARIANTS = 64
 class Calls:
     """The calls of one step, complete up to the moment it is asked; capture adds to it."""
 
-    def __init__(self, nodes: list[Node] | None = None) -> None:
-        self.nodes: list[Node] = [] if nodes is None else nodes
-        """By the index of a call."""
-        self.passes: list[int] = []
-        """The index of a call and the pass that begins with it, in turn; before that it is 0."""
+    def __init__(
+        self,
+        nodes: list[Node] | None = None,
+        *,
+        load: Callable[[], tuple[list[Node], list[int]]] | None = None,
+        count: int = 0,
+    ) -> None:
+        """Nodes and passes may be loaded when they are first looked at; there are `count` then."""
+        self._nodes: list[Node] = [] if nodes is None else nodes
+        self._passes: list[int] = []
+        self._load = load
+        self._count = count
         self.changes = array("q")
         """A call, the id of its node, and by which variants of sources the node's inputs come about
         until this call and from it on, in turn."""
@@ -40,8 +47,26 @@ class Calls:
         self._orders: dict[int, list[Node]] = {}
         self._sorted = 0
 
+    @property
+    def nodes(self) -> list[Node]:
+        """By the index of a call."""
+        self._loaded()
+        return self._nodes
+
+    @property
+    def passes(self) -> list[int]:
+        """The index of a call and the pass that begins with it, in turn; before that it is 0."""
+        self._loaded()
+        return self._passes
+
+    def _loaded(self) -> None:
+        load = self._load
+        if load is not None:
+            self._nodes, self._passes = load()
+            self._load = None
+
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self._nodes) if self._load is None else self._count
 
     def pass_of(self, call: int) -> int:
         """The pass of its step that a call belongs to."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from opscope.dump.sink import DumpSink
     from opscope.events import Sink
     from opscope.pipeline import Pipeline
+    from opscope.rundir.ending import Ending
     from opscope.stats.engine import Engine
     from opscope.watch.saving import HitState
     from opscope.watch.sink import WatchSink
@@ -48,6 +49,7 @@ class Session:
         self.watch: WatchSink | None = None
         """What checks watchpoints, if any are set."""
         self._hit_state: HitState | None = None
+        self._failure: Ending | None = None
         self._pid = os.getpid()
         self._environment: dict[str, str | None] = {}
         """What stood in the environment where settings are handed over."""
@@ -78,7 +80,7 @@ class Session:
         _require_torch()
         self._sinks = self._make_sinks()
         self._hand_over()
-        atexit.register(self.stop)
+        atexit.register(self._stop_at_exit)
         when_imported("torch", self._begin_capture)
         return self
 
@@ -140,11 +142,36 @@ class Session:
             return
         sinks, self._sinks = self._sinks, []
         capture, self._capture = self._capture, None
-        atexit.unregister(self.stop)
+        atexit.unregister(self._stop_at_exit)
         if capture is not None:
             capture.stop()
         self._retract()
         self._say_next(capture, sinks)
+
+    def _stop_at_exit(self) -> None:
+        """Python ends; what it has printed as uncaught has ended training, but at a prompt."""
+        error = getattr(sys, "last_value", None)
+        if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
+            self.note_failure(error)
+        self.stop()
+
+    def note_failure(self, error: BaseException) -> None:
+        """Training ends with this exception, which goes its way; the first one counts."""
+        from opscope.rundir.ending import failure
+
+        if self._failure is None and self.running:
+            self._failure = failure(error, self.capture.step if self.capture else None)
+
+    def _ending(self) -> Ending:
+        """What became of training."""
+        from opscope.rundir.ending import STOPPED, Ending
+
+        if not self.stopped_by_hit or self.watch is None:
+            return self._failure or Ending()
+        hit = self.watch.stopping
+        if hit is None:
+            return Ending(STOPPED, "hit of another rank", step=self.watch.step)
+        return Ending(STOPPED, hit.in_a_word, hit.message, hit.step)
 
     def step_aside(self) -> None:
         """The ranks of this run are other processes, about to start: leave their files to them."""
@@ -152,7 +179,7 @@ class Session:
         if capture is not None and capture.opened:
             say("this script starts ranks of its own: its own operators are not recorded from here")
             self._capture, self._sinks = None, []
-            atexit.unregister(self.stop)
+            atexit.unregister(self._stop_at_exit)
             capture.stop()
 
     @property
@@ -174,7 +201,9 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self.note_failure(error)
         self.stop()
 
     def _accepts_step(self, step: int) -> bool:
@@ -201,6 +230,7 @@ class Session:
                     command=self._command,
                     budget=settings.budget_bytes,
                     run_id=self.run_id,
+                    ending=self._ending,
                     world_size=int(os.environ.get("WORLD_SIZE", "1") or 1),
                 )
             )

@@ -1119,7 +1119,7 @@ def test_a_kill_in_the_middle_of_a_step_leaves_its_rows(tmp_path: Path) -> None:
     native, left, *out = map(float, done.stdout.split())
     assert native > left / 2
     run = open_run(tmp_path / "run")
-    assert run.state == "crashed"
+    assert run.state == "killed"
     rank = run.rank(0)
     assert [step.step for step in rank.steps] == [0, 1, 2]
     rows = rank.stats(steps=[3])

@@ -26,6 +26,7 @@ from opscope.analysis.check_weights import ParameterInputs, Weights, change_by_r
 from opscope.events import Node
 from opscope.read.hits import read_hits
 from opscope.read.run import Rank, Run
+from opscope.read.state import KILLED, RUNNING
 from opscope.watch.catalogue import TRAINING, WEIGHT
 from opscope.watch.outcome import CHECKED, NO_VALUES
 from opscope.watch.watchpoint import Watchpoint
@@ -183,12 +184,15 @@ def _range_columns(watchpoint: Watchpoint, records: Records) -> dict[str, object
 
 
 def _what_is_missing(rank: Rank) -> Iterator[str]:
-    end = rank.end
+    state, end = rank.state, rank.end
     where = f"rank {rank.number}"
-    if end is None:
-        yield f"{where} is still running" if rank.alive else f"{where} ended without saying so"
-        return
+    if state.kind == RUNNING:
+        yield f"{where} is still running"
+    if state.kind == KILLED:
+        yield f"{where} ended without saying so"
+    if end.get("thinned_rows"):
+        yield f"{where} has only some of its older steps: its budget was used up"
     if end.get("dropped_rows"):
         yield f"{where} dropped {end['dropped_rows']} of its oldest rows: its budget was used up"
-    if end.get("error"):
-        yield f"{where} stopped writing early: {end['error']}"
+    if state.incomplete:
+        yield f"{where} stopped writing early: {state.incomplete}"

@@ -85,7 +85,7 @@ class Passes:
         one.modules.clear()
         state.pass_starts += (number, one.serial, one.number)
         if first < len(calls):
-            calls.passes += (first, one.number)
+            calls.passes.extend((first, one.number))
 
     def of_number(self, state: ThreadState | None, number: int) -> tuple[int, int]:
         """Serial and number of the pass whose forward made an autograd node in a thread."""

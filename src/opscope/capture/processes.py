@@ -88,7 +88,11 @@ class RankEntry:
         if "torch" in sys.modules:
             _watch_for_rank()
             _watch_for_training()
-        return self.target(*args, **kwargs)
+        try:
+            return self.target(*args, **kwargs)
+        except BaseException as error:
+            _note_failure(error)
+            raise
 
 
 def _watch_for_rank() -> None:
@@ -124,6 +128,14 @@ def _watch_for_training() -> None:
             )
 
     register_optimizer_step_post_hook(stepped)
+
+
+def _note_failure(error: BaseException) -> None:
+    from opscope.session import current_session
+
+    session = current_session()
+    if session is not None:
+        session.note_failure(error)
 
 
 def _is_captured() -> bool:

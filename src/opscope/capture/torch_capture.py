@@ -134,6 +134,11 @@ class TorchCapture:
         self._uninstall()
         self._pipeline.close()
 
+    @property
+    def step(self) -> int:
+        """The step under way."""
+        return self._watch.step
+
     def _look(self) -> None:
         """Have operators told of: natively, or by a dispatch mode without native code."""
         if self._native is None:

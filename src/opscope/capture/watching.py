@@ -330,7 +330,7 @@ class OperatorWatch:
         index = len(calls.nodes)
         calls.nodes.append(node)
         if (calls.passes[-1] if calls.passes else 0) != pass_number:
-            calls.passes += (index, pass_number)
+            calls.passes.extend((index, pass_number))
         return index
 
     # ------------------------------------------------------------------ sources

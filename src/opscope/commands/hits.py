@@ -9,7 +9,6 @@ from typing import Any
 from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json
 from opscope.errors import OpscopeError
 from opscope.messages import say
-from opscope.read.find import find_run
 from opscope.settings.checks import did_you_mean
 
 
@@ -31,21 +30,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the hits in the order of steps, ranks and execution."""
-    from opscope.read.reader import Reader
-    from opscope.read.run import open_run
+    from opscope.read.reader import open_reader
 
-    recorded = open_run(find_run(args.run))
+    reader = open_reader(args.run)
     abbr = _abbr(args.condition)
     ranks = None if args.rank is None else [args.rank]
-    found = [dict(hit.data) for hit in Reader(recorded).hits(ranks)]
+    found = [dict(hit.data) for hit in reader.hits(ranks)]
     chosen = [hit for hit in found if _is_wanted(hit, args.step, abbr)]
     chosen.sort(key=lambda hit: (hit.get("step", 0), hit.get("rank", 0), hit.get("call", 0)))
     if args.json:
         print_json(chosen)
     elif chosen:
         print_hits([hit_row(hit) for hit in chosen], args.first)
+    elif found:
+        say("no hits of that kind")
     else:
-        say(f"no hits in {recorded.path}" if not found else "no hits of that kind")
+        say(reader.recording.lacks.get("hits") or f"no hits in {reader.path}")
     return 0
 
 

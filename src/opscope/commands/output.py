@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import sys
 import time
@@ -33,15 +32,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
     if not (_is_terminal(sys.stdout) and _print_rich(columns, texts, right)):
         _print_plain(columns, texts, right)
-
-
-def print_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print comma-separated values with full precision."""
-    if sys.stdout is None:
-        return
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
 
 
 def cell(value: Any) -> str:

@@ -6,11 +6,10 @@ For example: opscope query last "select name, max(max) from stats group by name 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from opscope.commands.output import add_json_flag, print_csv, print_json, print_table
+from opscope.commands.output import add_json_flag
+from opscope.commands.streaming import stream_csv, stream_json, stream_table
 from opscope.errors import OpscopeError
-from opscope.read.find import find_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,32 +21,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answer."""
-    from opscope.read.run import open_run
-    from opscope.read.tables import connect
+    """Print the answer as it comes."""
+    from opscope.read.reader import open_recording
+    from opscope.read.tables import Tables
 
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
-    columns, rows = _ask(connect(open_run(find_run(args.run))), args.sql)
-    if args.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif args.csv:
-        print_csv(columns, rows)
-    else:
-        print_table(columns, rows)
+    with Tables(open_recording(args.run), args.sql) as tables:
+        names, lines = tables.ask(args.sql)
+        columns = _distinct(names)
+        if args.json:
+            stream_json(columns, lines)
+        elif args.csv:
+            stream_csv(columns, lines)
+        else:
+            stream_table(columns, lines)
     return 0
-
-
-def _ask(connection: Any, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    import duckdb
-
-    try:
-        answer = connection.execute(sql)
-        if answer is None or answer.description is None:
-            raise OpscopeError("the SQL has no statement in it")
-        return _distinct([column[0] for column in answer.description]), answer.fetchall()
-    except duckdb.Error as error:
-        raise OpscopeError(str(error)) from None
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             run_script(target[0], arguments)
     except BaseException as error:
+        session.note_failure(error)
         if not session.stopped_by_hit and not _stopped_a_child(session, error):
             raise
         if not isinstance(

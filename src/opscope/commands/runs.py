@@ -1,4 +1,4 @@
-"""List the runs in a directory."""
+"""List the runs and dumps in a directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from opscope.commands.output import add_json_flag, print_json, print_table, size
 from opscope.errors import OpscopeError
 from opscope.messages import say
+from opscope.read.find import recordings_in
 from opscope.rundir.layout import RUNS
-from opscope.rundir.retention import runs_in
 
 if TYPE_CHECKING:
     from opscope.read.summary import Summary
 
-_COLUMNS = ("name", "started", "state", "ranks", "steps", "nodes", "last loss", "size")
+_COLUMNS = ("name", "kind", "started", "state", "ranks", "steps", "nodes", "last loss", "size")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Print one line per run, the newest last."""
     if not args.directory.is_dir() and str(args.directory) != RUNS:
         raise OpscopeError(f"{args.directory}: there is no such directory")
-    summaries = [summary for path in runs_in(args.directory) if (summary := _summary(path))]
+    found = recordings_in(args.directory)
+    summaries = [summary for path in found if (summary := _summary(path))]
     if args.json:
         print_json([summary._asdict() for summary in summaries])
     elif summaries:
@@ -42,18 +43,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(path: Path) -> Summary | None:
-    from opscope.read.run import open_run
+    from opscope.read.reader import open_recording
     from opscope.read.summary import summarize
 
     try:
-        return summarize(open_run(path))
+        return summarize(open_recording(path))
     except OpscopeError as error:
         say(str(error))
         return None
 
 
 def _line(summary: Summary) -> list[Any]:
-    started = datetime.fromisoformat(summary.started).astimezone()
     values: dict[str, Any] = summary._asdict()
-    values |= {"started": f"{started:%Y-%m-%d %H:%M:%S}", "size": size(summary.size)}
-    return list(values.values())
+    values |= {"started": _moment(summary.started), "size": size(summary.size)}
+    return list(values.values())[: len(_COLUMNS)]
+
+
+def _moment(text: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return "-"

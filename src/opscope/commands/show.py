@@ -1,4 +1,4 @@
-"""Show one operator of a run: where it is in the code, what went in, what came out.
+"""Show one operator of a run or dump: where it is in the code, what went in, what came out.
 
 NODE is a full name, an end or a part of one that only this node has, or an id; `NODE:1` shows
 output 1 alone and `NODE:input:1` input 1.
@@ -11,17 +11,17 @@ optimizer, and the inputs and outputs of the operator where it began.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.output import add_json_flag, cell, print_json, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO
-from opscope.read.find import find_run
 from opscope.read.nodes import Address, find_node, parse_address
 from opscope.rundir.layout import HIT_STATES
 
 if TYPE_CHECKING:
-    from opscope.read.run import Rank
+    from opscope.read.recording import RankReader
 
 _FACTS = ("op", "scope", "phase", "forward", "parameter", "gradient_of")
 _NUMBERS = ("min", "max", "mean", "std", "l2")
@@ -46,11 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what the run knows about the node."""
     from opscope.read.node_view import node_view
-    from opscope.read.run import open_run
+    from opscope.read.reader import open_recording
 
-    recorded = open_run(find_run(args.run))
+    recorded = open_recording(args.run)
     rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
     if args.node.rstrip("/") == HIT_STATES or args.node.startswith(f"{HIT_STATES}/"):
+        if "hits" in recorded.lacks:
+            raise OpscopeError(recorded.lacks["hits"])
         return _show_state(rank, args.node, args.json)
     address = parse_address(args.node)
     node = find_node(rank.nodes.values(), address.node)
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_state(rank: Rank, text: str, as_json: bool) -> int:
+def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
     """Print what was saved with a hit."""
     from opscope.read.hit_state import find_state, state_facts, tensors_in
 
@@ -112,11 +114,11 @@ def _narrow(view: Data, address: Address) -> None:
     view[other] = []
 
 
-def _require_rows(view: Data, rank: Rank, step: int) -> None:
+def _require_rows(view: Data, rank: RankReader, step: int) -> None:
     if any(value["rows"] for value in view["inputs"] + view["outputs"]):
         return
-    steps = rank.stats({view["node"]})["step"]
-    known = f"it has steps {steps.min()} to {steps.max()}" if steps.size else "it has none"
+    steps = [value.step for value in rank.values({view["node"]})]
+    known = f"it has steps {min(steps)} to {max(steps)}" if steps else "it has none"
     raise OpscopeError(f"there are no numbers of {view['name']} in step {step}; {known}")
 
 
@@ -125,8 +127,11 @@ def _keep_last(view: Data, count: int) -> int:
     values = view["inputs"] + view["outputs"]
     steps = sorted({row["step"] for value in values for row in value["rows"]})
     kept = set(steps[-count:]) if count else set(steps)
+    since = min(kept) if kept and count else None
     for value in values:
         value["rows"] = [row for row in value["rows"] if row["step"] in kept]
+        if since is not None:
+            value["between"] = [gap for gap in value["between"] if gap["last"] >= since]
     return len(steps) - len(kept)
 
 
@@ -153,23 +158,26 @@ def _print_stack(stack: list[Data]) -> None:
 
 def _print_value(value: Data) -> None:
     print(f"\n{value['io']} {value['slot']}{_origin(value)}")
-    if not value["rows"]:
+    if not value["rows"] and not value["between"]:
         never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
         print(f"  no numbers{never}")
         return
-    print_table(
-        ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count"),
-        [
-            [row[name] for name in ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count")]
-            for row in value["rows"]
-        ],
-    )
+    columns = ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count")
+    lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
+    lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
+    print_table(columns, [line for _, line in sorted(lines, key=lambda line: line[0])])
+
+
+def _gap_line(gap: Data, columns: Sequence[str]) -> list[Any]:
+    """The extremes of steps that were left out, as a line of the table."""
+    steps = f"{gap['first']}-{gap['last']}" if gap["first"] != gap["last"] else gap["first"]
+    return [steps, *(gap.get(name) for name in columns[1:])]
 
 
 def _origin(value: Data) -> str:
     source = value.get("source")
     if source is None:
-        return f": updates {value['parameter']}" if value["parameter"] else ""
+        return f": updates {value['parameter']}" if value.get("parameter") else ""
     if "kind" in source:
         return f": {source['kind']} {source['name']}".rstrip()
     return f": from {source['name']}:{cell(source['slot'])}"

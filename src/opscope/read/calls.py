@@ -1,23 +1,20 @@
-"""The calls of the steps of a rank, rebuilt from its lines."""
+"""The calls of the steps of a rank, rebuilt from its lines when they are looked at."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls, sources_in
 from opscope.events import Node, Phase, Stack
-from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines
 
 Records = NDArray[np.void]
+Nodes = Mapping[int, Node]
 _UNKNOWN = Node(-1, -1, "", "", "", "", "", Phase.SETUP, Stack(-1, ()))
 """Stands for a call that nothing is known of."""
 
@@ -40,74 +37,85 @@ class Variant(NamedTuple):
     variant: int
 
 
-class StoredCalls:
-    """What a rank keeps of its calls."""
+class LinkBook:
+    """What is known of the links of steps; more of it makes another book."""
 
-    def __init__(self, path: Path, nodes: dict[int, Node]) -> None:
-        self._path = path
-        self._nodes = nodes
+    def __init__(self) -> None:
+        self._of_step: dict[int, Links] = {}
+        self.variants: dict[int, list[Variant]] = {}
+        """By node: which variants its sources have been, in order, if there were several."""
 
-    def of(self, step: int, orders: Iterable[Sequence[int]] | None) -> Calls:
-        """The calls of a step, from the orders in its line."""
-        calls = Calls()
-        for order, first, count in orders or ():
-            for number in range(first, first + count):
-                if number != (calls.passes[-1] if calls.passes else 0):
-                    calls.passes += (len(calls.nodes), number)
-                calls.nodes += self._orders.get(order, ())
-        return self._linked(calls, step)
+    def with_more(self, lines: Iterable[dict[str, Any]]) -> LinkBook:
+        """The same with the links of more lines."""
+        new = {line["step"]: line for line in lines}
+        if not new:
+            return self
+        book = LinkBook()
+        book._of_step = dict(self._of_step)
+        book.variants = {node: list(history) for node, history in self.variants.items()}
+        for step, line in new.items():
+            book._add(step, line)
+        return book
 
-    def of_rows(self, step: int, records: Records) -> Calls:
-        """The calls of a step that was not finished, as far as there are rows of them."""
-        nodes = [_UNKNOWN] * (int(records["call"].max()) + 1 if len(records) else 0)
-        for call, node in zip(records["call"].tolist(), records["node"].tolist(), strict=True):
-            nodes[call] = self._nodes.get(node, _UNKNOWN)
-        return self._linked(Calls(nodes), step)
+    def _add(self, step: int, line: dict[str, Any]) -> None:
+        if "like" in line:
+            links = self._of_step.get(line["like"], _NO_LINKS)
+        else:
+            links = Links(array("q", line["changes"]), array("q", line["crossings"]))
+        self._of_step[step] = links
+        flat = links.changes
+        for call, node, before, after in zip(*(flat[n::4] for n in range(4)), strict=True):
+            history = self.variants.setdefault(node, [Variant(-1, 0, before)])
+            history.append(Variant(step, call, after))
 
-    @cached_property
-    def variants(self) -> dict[int, list[Variant]]:
-        """By node: which variants its sources have been, in order; the first always."""
-        found: dict[int, list[Variant]] = {}
-        for step, links in self._links.items():
-            flat = links.changes
-            for call, node, before, after in zip(*(flat[n::4] for n in range(4)), strict=True):
-                of_node = found.setdefault(node, [Variant(-1, 0, before)])
-                of_node.append(Variant(step, call, after))
-        return found
-
-    def settle(self) -> None:
+    def settle(self, nodes: Nodes) -> None:
         """Have each node's sources be those it had last."""
         for number, history in self.variants.items():
-            if (node := self._nodes.get(number)) is not None:
+            if (node := nodes.get(number)) is not None:
                 node.variant = history[-1].variant
                 node.sources = sources_in(node, node.variant)
 
-    def _linked(self, calls: Calls, step: int) -> Calls:
-        calls.changes, calls.crossings = self._links.get(step, _NO_LINKS)
+    def of(self, line: dict[str, Any], orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
+        """The calls of a step, from its line."""
 
+        def load() -> tuple[list[Node], list[int]]:
+            return _calls(line["orders"] or (), orders, nodes)
+
+        kept = line["orders"] is not None
+        calls = Calls(load=load, count=line["operators"] if kept else 0)
+        return self._linked(calls, line["step"])
+
+    def of_rows(self, step: int, records: Records, nodes: Nodes) -> Calls:
+        """The calls of a step that was not finished, as far as there are rows of them."""
+        found = [_UNKNOWN] * (int(records["call"].max()) + 1 if len(records) else 0)
+        for call, node in zip(records["call"].tolist(), records["node"].tolist(), strict=True):
+            found[call] = nodes.get(node, _UNKNOWN)
+        return self._linked(Calls(found), step)
+
+    def _linked(self, calls: Calls, step: int) -> Calls:
+        calls.changes, calls.crossings = self._of_step.get(step, _NO_LINKS)
+        calls.variant_after = self._variant_after(step)
+        return calls
+
+    def _variant_after(self, step: int) -> Callable[[Node], int]:
         def variant_after(node: Node) -> int:
             history = self.variants.get(node.id)
             if history is None:
                 return 0
             return history[bisect_right(history, step, key=lambda v: v.step) - 1].variant
 
-        calls.variant_after = variant_after
-        return calls
+        return variant_after
 
-    @cached_property
-    def _orders(self) -> dict[int, list[Node]]:
-        return {
-            line["id"]: [self._nodes.get(node, _UNKNOWN) for node in line["nodes"]]
-            for line in read_lines(self._path / layout.ORDERS)
-        }
 
-    @cached_property
-    def _links(self) -> dict[int, Links]:
-        found: dict[int, Links] = {}
-        for line in read_lines(self._path / layout.LINKS):
-            if "like" in line:
-                found[line["step"]] = found.get(line["like"], _NO_LINKS)
-            else:
-                changes, crossings = array("q", line["changes"]), array("q", line["crossings"])
-                found[line["step"]] = Links(changes, crossings)
-        return found
+def _calls(
+    stretches: Iterable[Sequence[int]], orders: Mapping[int, Sequence[int]], nodes: Nodes
+) -> tuple[list[Node], list[int]]:
+    """The nodes of a step by call, and its passes as `Calls` has them."""
+    found: list[Node] = []
+    passes: list[int] = []
+    for order, first, count in stretches:
+        for number in range(first, first + count):
+            if number != (passes[-1] if passes else 0):
+                passes += (len(found), number)
+            found += (nodes.get(node, _UNKNOWN) for node in orders.get(order, ()))
+    return found, passes

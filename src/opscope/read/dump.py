@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase,
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
 from opscope.read.dump_names import PARAMETER, FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
-from opscope.read.run import Records
+from opscope.read.row_store import Records
 from opscope.read.stored import Stored
 from opscope.read.value_type import ValueType
 from opscope.rundir.jsonlines import read_object
@@ -89,6 +90,7 @@ class DumpRank:
         self._ids: dict[tuple[int, str], int] = {}
         self._all: dict[int, Node] = {}
         self._parts: dict[tuple[int, int], DumpValues] = {}
+        self._lock = threading.RLock()
         self._note_manifest()
 
     # ------------------------------------------------------------------ what there is
@@ -180,9 +182,10 @@ class DumpRank:
     # ------------------------------------------------------------------ one directory
 
     def _part(self, graph: int, step: int) -> DumpValues:
-        if self._orders_are_known and (graph, step) not in self._parts:
-            self._parts[graph, step] = self._read_part(graph, step)
-        return self._parts[graph, step]
+        with self._lock:
+            if self._orders_are_known and (graph, step) not in self._parts:
+                self._parts[graph, step] = self._read_part(graph, step)
+            return self._parts[graph, step]
 
     def _read_part(self, graph: int, step: int) -> DumpValues:
         directory = self.directories[graph, step]

@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 from opscope.errors import OpscopeError
+from opscope.read.dump import is_dump
 from opscope.rundir.layout import RUN_FILE, RUNS
 from opscope.rundir.retention import runs_in
 
@@ -29,6 +30,15 @@ def find_run(text: str, root: Path = Path(RUNS)) -> Path:
 def is_run(path: Path) -> bool:
     """Whether a path is a run directory."""
     return (path / RUN_FILE).is_file()
+
+
+def recordings_in(root: Path) -> list[Path]:
+    """The runs in a directory, oldest first, then the dumps; or the one that it is itself."""
+    if is_run(root) or is_dump(root):
+        return [root]
+    runs = runs_in(root)
+    others = sorted(root.iterdir()) if root.is_dir() else []
+    return runs + [path for path in others if path not in runs and is_dump(path)]
 
 
 def _last(runs: list[Path], root: Path) -> Path:

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
-from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines
 
+Line = dict[str, Any]
 Nodes = dict[int, Node]
 
 
-def read_stacks(rank: Path) -> dict[int, Stack]:
-    """Call stacks by id."""
-    lines = read_lines(rank / layout.STACKS)
-    return {
-        line["id"]: Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
-        for line in lines
-    }
+def stack_of(line: Line) -> Stack:
+    """The stack of a line."""
+    return Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
 
 
-def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
-    """Nodes by id, with all variants of their sources; `sources` are the first."""
-    lines = {line["id"]: line for line in read_lines(rank / layout.NODES)}
-    nodes = {number: _node(line, stacks) for number, line in lines.items()}
-    for number, node in nodes.items():
-        line = lines[number]
+def with_nodes(
+    known: Nodes, lines: Iterable[Line], edges: Iterable[Line], stacks: Mapping[int, Stack]
+) -> Nodes:
+    """Known nodes and those of more lines, by id, with all variants of their sources."""
+    new = {line["id"]: line for line in lines}
+    nodes = known | {number: _node(line, stacks) for number, line in new.items()}
+    for number, line in new.items():
+        node = nodes[number]
         node.forward = nodes.get(line["forward"])
         node.sources = [_source(source, nodes) for source in line["sources"]]
         node.variants = [node.sources]
         _label(node, line["outputs"])
-    for line in read_lines(rank / layout.EDGES):
+    for line in edges:
         if (found := nodes.get(line["node"])) is not None:
             found.variants += ([_source(s, nodes) for s in v] for v in line["variants"])
             _label(found, line["outputs"])
     return nodes
 
 
-def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
+def _node(line: Line, stacks: Mapping[int, Stack]) -> Node:
     return Node(
         id=line["id"],
         graph=line["graph"],
@@ -55,7 +52,7 @@ def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
     )
 
 
-def _label(node: Node, labels: list[dict[str, Any]]) -> None:
+def _label(node: Node, labels: Iterable[Line]) -> None:
     for label in labels:
         output = _output(node, label["slot"])
         output.parameter, output.subject = label["parameter"], label["subject"]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from opscope.errors import ConfigError, OpscopeError, Problem
 from opscope.events import IO, Frame, Node, Output, Source
-from opscope.read.dump import Dump, DumpRank, is_dump, open_dump
+from opscope.read.dump import Dump, is_dump
+from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
-from opscope.read.hits import RecordedHit, read_hits
-from opscope.read.run import Rank, Run, open_run
-from opscope.read.stored import Stored
+from opscope.read.hits import RecordedHit
+from opscope.read.recording import Recording
+from opscope.read.row_store import Records
+from opscope.read.run import Run, open_run
+from opscope.read.scope_tree import Aggregates, ScopeTree, scope_tree
 from opscope.read.value import Value
 from opscope.settings.checks import InvalidError
 from opscope.settings.iterations import Iterations
-from opscope.stats.record import INPUT
+from opscope.stats.record import INPUT, OUTPUT, taken
 from opscope.watch.selection import at_line
 from opscope.watch.watch_set import WatchSet, load
 from opscope.watch.watchpoint import Watchpoint
@@ -27,6 +33,7 @@ from opscope.watch.watchpoint import Watchpoint
 if TYPE_CHECKING:
     from opscope.analysis.check import Checked, Progress
 
+_T = TypeVar("_T")
 BY = ("name", "line", "code", "op_type", "scope", "parameter")
 
 
@@ -39,13 +46,26 @@ class Consumer(NamedTuple):
     """The slot of the output that it reads."""
 
 
+class Series(NamedTuple):
+    """One value over the steps, in their order."""
+
+    rows: Records
+    between: Records
+    """Extremes of steps that were left out, each from its `first` to its `last`."""
+
+
 def open_reader(path: str | Path) -> Reader:
     """The run or dump that a path, or the name of a run, means."""
+    return Reader(open_recording(path))
+
+
+def open_recording(path: str | Path) -> Run | DumpRecording:
+    """The same, without the questions."""
     found = Path(path)
     if is_dump(found):
-        return Reader(open_dump(found))
+        return open_dump_recording(found)
     try:
-        return Reader(open_run(find_run(str(path))))
+        return open_run(find_run(str(path)))
     except OpscopeError as error:
         if found.is_dir() and "no run" in str(error):
             message = f"{path} is neither a run (no run.json) nor a dump (no rank_N/.dump_metadata)"
@@ -62,35 +82,51 @@ class Reader:
     ...     print(node.name, node.phase)
     """
 
-    def __init__(self, recorded: Run | Dump) -> None:
-        self.recorded = recorded
-        self.path = recorded.path
+    def __init__(self, recording: Run | DumpRecording) -> None:
+        self.recording: Recording = recording
+        self._opened = recording
+        self.path = recording.path
+        self._lock = threading.RLock()
+        self._made: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        kind = "run" if self.is_run else "dump"
-        return f"<{kind} {self.path}, ranks {self.ranks}, {len(self.steps)} steps>"
+        steps = len(self.steps)
+        return f"<{self.recording.kind} {self.path}, ranks {self.ranks}, {steps} steps>"
+
+    @property
+    def recorded(self) -> Run | Dump:
+        """What checks work on."""
+        return self._opened.dump if isinstance(self._opened, DumpRecording) else self._opened
 
     @property
     def is_run(self) -> bool:
         """Whether it is a run directory; else it is a dump."""
-        return isinstance(self.recorded, Run)
+        return self.recording.kind == "run"
+
+    @property
+    def state(self) -> str:
+        """How it is doing or how it ended, in words."""
+        return self.recording.state
+
+    def refresh(self) -> None:
+        """Read what has been written since."""
+        with self._lock:
+            self.recording.refresh()
+            self._made = {}
 
     @property
     def ranks(self) -> list[int]:
         """The ranks there are."""
-        return list(self.recorded.ranks)
+        return list(self.recording.ranks)
 
-    @cached_property
+    @property
     def steps(self) -> list[int]:
         """The steps that any rank has."""
         return sorted({step for number in self.ranks for step in self.steps_of(number)})
 
     def steps_of(self, rank: int) -> list[int]:
         """The steps of one rank."""
-        found = self._rank(rank)
-        if isinstance(found, DumpRank):
-            return found.steps
-        return [record.step for record in found.steps]
+        return [record.step for record in self.recording.rank(rank).steps]
 
     # ------------------------------------------------------------------ nodes
 
@@ -101,8 +137,10 @@ class Reader:
         regex: bool = False,
         by: str = "name",
         ranks: Collection[int] | None = None,
+        first: int = 0,
+        count: int | None = None,
     ) -> list[Node]:
-        """The nodes that match, rank by rank.
+        """The nodes that match, rank by rank; `count` of them from the `first` on, if given.
 
         `by` is "name" (a part of the name), "line" (`file.py:12` or `file.py`, also of a caller),
         "code" (a part of the operator's line), "op_type", "scope" or "parameter" (globs). With
@@ -114,15 +152,16 @@ class Reader:
         """
         if by not in BY:
             raise OpscopeError(f'by = "{by}": must be one of {", ".join(BY)}')
-        if not self.is_run and by in ("line", "code") and query:
-            raise OpscopeError("a dump has no source lines; open the run to select by them")
+        if by in ("line", "code") and query:
+            self._require("code")
         matches = self._matcher(query, regex, by)
-        return [
+        found = (
             node
             for number in self._chosen_ranks(ranks)
-            for node in self._rank(number).nodes.values()
+            for node in self.recording.rank(number).nodes.values()
             if matches(node)
-        ]
+        )
+        return list(islice(found, first, None if count is None else first + count))
 
     def rank_of(self, node: Node) -> int:
         """The rank that a node belongs to."""
@@ -136,19 +175,19 @@ class Reader:
 
         >>> [source for source in run.inputs(node)]  # doctest: +SKIP
         """
-        self._require_edges()
+        self._require("edges")
         self.rank_of(node)
         return list(node.sources)
 
     def consumers(self, node: Node) -> list[Consumer]:
         """The nodes that read an output of this one, in the order of their ids."""
-        self._require_edges()
+        self._require("edges")
         self.rank_of(node)
         return self._consumers.get(node, [])
 
     def code(self, frame: Frame) -> str | None:
         """The line of a frame, from the copy that a run keeps."""
-        return self.recorded.code(frame) if isinstance(self.recorded, Run) else None
+        return self.recording.code(frame)
 
     # ------------------------------------------------------------------ values
 
@@ -173,20 +212,38 @@ class Reader:
         nodes = self.select_nodes(query, regex=regex, by=by, ranks=ranks)
         for number in self._chosen_ranks(ranks):
             here = {n.id for n in nodes if self._ranks_of_nodes[n] == number}
-            found += self._values(self._rank(number), here, steps)
+            found += self.recording.rank(number).values(here, steps)
         return [
             value
             for value in found
             if (side is None or value.io is side) and (slots is None or value.slot in slots)
         ]
 
+    def series(self, node: Node, io: str = "output", slot: int = 0) -> Series:
+        """The rows of one value over all steps, and the extremes of those left out.
+
+        >>> run.series(node).rows["max"]  # doctest: +SKIP
+        """
+        rows, between = self.recording.rank(self.rank_of(node)).history({node.id})
+        return Series(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
+
+    def scopes(self, rank: int | None = None) -> ScopeTree:
+        """The scopes of a rank (the first one) as a tree."""
+        number = self._one_rank(rank)
+        nodes = self.recording.rank(number).nodes
+        return self._once(f"scopes {number}", lambda: scope_tree(nodes))
+
+    def scope_numbers(self, step: int | None = None, rank: int | None = None) -> Aggregates:
+        """What the outputs of a step (the last one) say of each scope."""
+        reader = self.recording.rank(self._one_rank(rank))
+        if step is None:
+            step = max(reader.recorded_steps, default=0)
+        return self.scopes(rank).aggregate(reader.stats(steps={step}))
+
     def hits(self, ranks: Collection[int] | None = None) -> list[RecordedHit]:
         """The hits that the run recorded itself."""
         return [
-            hit
-            for number in self._chosen_ranks(ranks)
-            if isinstance(rank := self._rank(number), Rank)
-            for hit in read_hits(rank.path, rank.nodes)
+            hit for number in self._chosen_ranks(ranks) for hit in self.recording.rank(number).hits
         ]
 
     def check(
@@ -217,29 +274,41 @@ class Reader:
 
     # ------------------------------------------------------------------ inside
 
-    def _rank(self, number: int) -> Rank | DumpRank:
-        ranks = self.recorded.ranks
-        if number not in ranks:
-            known = ", ".join(map(str, ranks)) or "none"
-            raise OpscopeError(f"{self.path} has no rank {number}; it has: {known}")
-        return ranks[number]
-
     def _chosen_ranks(self, ranks: Collection[int] | None) -> list[int]:
         chosen = self.ranks if ranks is None else sorted(set(ranks))
         for number in chosen:
-            self._rank(number)
+            self.recording.rank(number)
         return chosen
 
-    def _require_edges(self) -> None:
-        if not self.is_run:
-            raise OpscopeError("a dump does not say where inputs come from; open the run")
+    def _one_rank(self, rank: int | None) -> int:
+        return next(iter(self.ranks), 0) if rank is None else rank
 
-    @cached_property
+    def _require(self, what: str) -> None:
+        """Raise the sentence for what such a recording does not have."""
+        if what in self.recording.lacks:
+            raise OpscopeError(self.recording.lacks[what])
+
+    def _once(self, name: str, make: Callable[[], _T]) -> _T:
+        """What is made once, until a refresh, whichever thread asks first."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            found: _T = self._made[name]
+            return found
+
+    @property
     def _ranks_of_nodes(self) -> dict[Node, int]:
-        return {n: number for number in self.ranks for n in self._rank(number).nodes.values()}
+        return self._once("ranks", self._find_ranks_of_nodes)
 
-    @cached_property
+    def _find_ranks_of_nodes(self) -> dict[Node, int]:
+        ranks = self.recording.ranks
+        return {n: number for number in ranks for n in ranks[number].nodes.values()}
+
+    @property
     def _consumers(self) -> dict[Node, list[Consumer]]:
+        return self._once("consumers", self._find_consumers)
+
+    def _find_consumers(self) -> dict[Node, list[Consumer]]:
         found: dict[Node, list[Consumer]] = {}
         for node in self._ranks_of_nodes:
             for slot, source in enumerate(node.sources):
@@ -279,35 +348,11 @@ class Reader:
             yield from filter(None, (node.gradient_of, node.parameter))
             yield from (output.parameter for output in node.outputs if output.parameter)
 
-    def _values(
-        self, rank: Rank | DumpRank, nodes: set[int], steps: Collection[int] | None
-    ) -> Iterator[Value]:
-        known: frozenset[str] | None = None
-        stored: Sequence[Stored | None]
-        dtypes: Sequence[str | None]
-        if isinstance(rank, Rank):
-            records = rank.stats(nodes, steps)
-            stored, dtypes = [None] * len(records), [None] * len(records)
-        else:
-            records, stored, dtypes, known = rank.values(steps)
-        for record, where, dtype in zip(records, stored, dtypes, strict=True):
-            number = int(record["node"])
-            if number not in nodes:
-                continue
-            kind = rank.types.get(int(record["shape"]))
-            yield Value(
-                rank.number,
-                int(record["step"]),
-                rank.nodes[number],
-                IO.INPUT if record["io"] == INPUT else IO.OUTPUT,
-                int(record["slot"]),
-                int(record["call"]),
-                kind.dtype if kind else dtype,
-                kind.shape if kind else None,
-                record,
-                where,
-                known,
-            )
+
+def _of_slot(records: Records, io: str, slot: int, order: str) -> Records:
+    side = INPUT if IO(io) is IO.INPUT else OUTPUT
+    chosen = taken(records, (records["io"] == side) & (records["slot"] == slot))
+    return taken(chosen, np.argsort(chosen[order], kind="stable"))
 
 
 def _watch_set(watch: str | WatchSet | Watchpoint | Sequence[Watchpoint]) -> WatchSet:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from functools import cached_property
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
-from opscope.read.calls import StoredCalls, Variant
-from opscope.read.graph import read_nodes, read_stacks
+from opscope.read.calls import LinkBook, Variant
+from opscope.read.graph import stack_of, with_nodes
+from opscope.read.hits import RecordedHit, read_hits
+from opscope.read.recording import Pass
+from opscope.read.row_store import Records, RowStore
+from opscope.read.state import State, overall, rank_state
+from opscope.read.value import Value, value_of
 from opscope.read.value_type import ValueType
 from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines, read_object
-from opscope.rundir.locks import is_held
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
+from opscope.rundir.jsonlines import LineTail, read_object
+from opscope.stats.row import Row
 
-Records = NDArray[np.void]
-"""Statistics rows as a structured array of `ROW_DTYPE`."""
+_T = TypeVar("_T")
 
 
 def open_run(path: Path) -> Run:
@@ -41,18 +41,42 @@ def open_run(path: Path) -> Run:
 
 
 class Run:
-    """One run; what is read stays as it was when it was first asked for."""
+    """One run; what is read stays as it was when it was first asked for, until `refresh`."""
+
+    kind = "run"
+    lacks: Mapping[str, str] = {}
 
     def __init__(self, path: Path, info: dict[str, Any]) -> None:
         self.path = path
         self.info = info
         self._sources: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
+        self._ranks: dict[int, Rank] | None = None
 
-    @cached_property
+    @property
+    def started(self) -> str:
+        """When it began, as ISO 8601."""
+        return str(self.info.get("started", ""))
+
+    @property
     def ranks(self) -> dict[int, Rank]:
         """The ranks there are, by number."""
+        with self._lock:
+            if self._ranks is None:
+                self._ranks = self._with_new({})
+            return self._ranks
+
+    def refresh(self) -> None:
+        """Read what has been written since, and only that."""
+        for rank in self.ranks.values():
+            rank.refresh()
+        with self._lock:
+            self._ranks = self._with_new(self._ranks or {})
+            self._sources = {}
+
+    def _with_new(self, known: dict[int, Rank]) -> dict[int, Rank]:
         return {
-            number: Rank(self.path, number, path)
+            number: known.get(number) or Rank(self.path, number, path)
             for number, path in layout.rank_directories(self.path).items()
         }
 
@@ -64,126 +88,219 @@ class Run:
         return self.ranks[number]
 
     @property
+    def states(self) -> dict[int, State]:
+        """How each rank is doing, or how it ended; as it is now."""
+        return {number: rank.state for number, rank in self.ranks.items()}
+
+    @property
     def state(self) -> str:
-        """ "running", "finished", or "crashed" when a rank went without saying goodbye."""
-        if any(rank.alive for rank in self.ranks.values()):
-            return "running"
-        ended = bool(self.ranks) and all(rank.end for rank in self.ranks.values())
-        return "finished" if ended else "crashed"
+        """The same of the whole run, in words: "stopped: NaN in step 6"."""
+        return overall(self.states)
 
     def code(self, frame: Frame) -> str | None:
         """The line of a frame, from the copy of its source; None if there is none."""
-        if frame.file not in self._sources:
-            self._sources[frame.file] = _text(layout.copied_source(self.path, frame.file))
-        lines = self._sources[frame.file]
+        lines = self._sources.get(frame.file)
+        if lines is None:
+            lines = _text(layout.copied_source(self.path, frame.file))
+            self._sources[frame.file] = lines
         return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else None
 
 
 class Rank:
-    """What one process of a run recorded."""
+    """What one process of a run recorded.
+
+    Everything is read when it is first asked for; `refresh` adds what was written since. Any thread
+    may ask: what it got stays as it is.
+    """
 
     def __init__(self, run: Path, number: int, path: Path) -> None:
         self.run = run
         self.number = number
         self.path = path
+        self._rows = RowStore(path / layout.STATS)
+        self._lock = threading.RLock()
+        self._known: dict[str, Any] = {}
+        self._tails: dict[tuple[str, str], LineTail] = {}
 
     @property
-    def end(self) -> dict[str, Any] | None:
-        """What the rank said when it finished, None if it has not."""
-        return read_object(self.path / layout.END_FILE)
+    def state(self) -> State:
+        """How the process is doing, or how it ended; as it is now."""
+        return rank_state(self.path)
 
     @property
-    def alive(self) -> bool:
-        """Whether the process is still running."""
-        return self.end is None and is_held(self.path / layout.LOCK)
+    def end(self) -> dict[str, Any]:
+        """What the rank said when it ended; nothing if it has not."""
+        return read_object(self.path / layout.END_FILE) or {}
 
-    @cached_property
+    @property
     def stacks(self) -> dict[int, Stack]:
         """Call stacks by id."""
-        return read_stacks(self.path)
-
-    @cached_property
-    def nodes(self) -> dict[int, Node]:
-        """Nodes by id, with the edges they had last."""
-        nodes = read_nodes(self.path, self.stacks)
-        StoredCalls(self.path, nodes).settle()
-        return nodes
+        return self._read("stacks", self._more_stacks, {})
 
     @property
-    def variants(self) -> dict[int, list[Variant]]:
-        """Which variants of their sources nodes have had, of those that had several."""
-        return self._calls.variants
+    def nodes(self) -> dict[int, Node]:
+        """Nodes by id, with the edges they had last."""
+        return self._read("nodes", self._more_nodes, {})
 
-    @cached_property
-    def _calls(self) -> StoredCalls:
-        return StoredCalls(self.path, self.nodes)
+    @property
+    def variants(self) -> Mapping[int, Sequence[Variant]]:
+        """Which variants of their sources nodes have had, of those that had several."""
+        return self._links.variants
+
+    @property
+    def types(self) -> dict[int, ValueType]:
+        """Dtypes and shapes by the id in a row's `shape`."""
+        return self._read("types", self._more_types, {})
+
+    @property
+    def orders(self) -> dict[int, list[int]]:
+        """Distinct execution orders by id: the ids of nodes."""
+        return self._read("orders", self._more_orders, {})
+
+    @property
+    def _links(self) -> LinkBook:
+        return self._read("links", self._more_links, LinkBook())
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The steps that ended, in order."""
+        return self._read("steps", self._more_steps, [])
+
+    def passes(self, step: int) -> list[Pass]:
+        """The passes of a step."""
+        record = next((record for record in self.steps if record.step == step), None)
+        count = record.calls.pass_count if record is not None else 1
+        return [Pass(step, number) for number in range(count)]
 
     def calls(self, step: int, records: Records) -> Calls:
         """The calls of a step; of one that was not finished, those that these rows are of."""
         found = next((record.calls for record in self.steps if record.step == step), None)
         if found is None or not len(found):
-            return self._calls.of_rows(step, records)
+            return self._links.of_rows(step, records, self.nodes)
         return found
 
-    @cached_property
-    def types(self) -> dict[int, ValueType]:
-        """Dtypes and shapes by the id in a row's `shape`."""
-        return {
-            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
-            for line in read_lines(self.path / layout.SHAPES)
-        }
+    def graph(self, number: int) -> list[Node]:
+        """The nodes of one graph, by id."""
+        return [node for node in self.nodes.values() if node.graph == number]
 
-    @cached_property
-    def steps(self) -> list[StepRecord]:
-        """The steps that ended, in order."""
-        return [self._step(line) for line in read_lines(self.path / layout.STEPS)]
+    @property
+    def hits(self) -> list[RecordedHit]:
+        """What watchpoints found while it ran."""
+        return read_hits(self.path, self.nodes)
 
     def stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Records:
         """The rows, in the order they were written; of some nodes or steps only, if given."""
-        return joined(list(self.parts_of_stats(nodes, steps)))
+        return self._rows.stats(nodes, steps)
 
     @property
     def part_count(self) -> int:
         """How many parts `parts_of_stats` has."""
-        return len(layout.segment_files(self.path / layout.STATS))
+        return len(self._rows.parts)
 
     def parts_of_stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Iterator[Records]:
         """The same in parts of some megabytes."""
-        for path in layout.segment_files(self.path / layout.STATS):
-            rows = read_segment(path)
-            keep = rows["valid"] == VALID
-            if nodes is not None:
-                keep &= np.isin(rows["node"], list(nodes))
-            if steps is not None:
-                keep &= np.isin(rows["step"], list(steps))
-            yield rows[keep]
+        return self._rows.parts_of_stats(nodes, steps)
 
-    def _step(self, line: dict[str, Any]) -> StepRecord:
-        return StepRecord(
-            step=line["step"],
-            calls=self._calls.of(line["step"], line["orders"]),
-            losses=[
-                Loss(float(loss["value"]), self.nodes.get(loss["node"]), loss["call"])
-                for loss in line["losses"]
-            ],
-            seconds=float(line["seconds"]),
-            skipped=line["skipped"],
-            complete=line["complete"],
-        )
+    def all_parts(self) -> list[Records]:
+        """All rows where they lie, valid or not."""
+        return self._rows.all_parts()
+
+    def release(self) -> None:
+        """Give back the memory that looking at rows took; looking again takes it again."""
+        self._rows.release()
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        """The steps that have rows."""
+        return self._rows.steps()
+
+    @property
+    def known_numbers(self) -> frozenset[str]:
+        """The numbers that every row has: all of them."""
+        return frozenset(Row._fields)
+
+    def between(self, nodes: Collection[int] | None = None) -> Records:
+        """Of steps that were left out of older history: their extremes, by node."""
+        return self._rows.between(nodes)
+
+    def history(self, nodes: Collection[int]) -> tuple[Records, Records]:
+        """The rows of some nodes and the extremes of what was left out, of the same moment."""
+        return self._rows.history(nodes)
+
+    def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
+        """The values of some nodes, in the order they were made."""
+        return [value_of(self, record) for record in self.stats(nodes, steps)]
+
+    def refresh(self) -> None:
+        """Read what has been written since, and only that."""
+        with self._lock:
+            self._rows.refresh()  # first, so that the lines have all that the rows refer to
+            for name in tuple(self._known):
+                more: Callable[[Any], Any] = getattr(self, f"_more_{name}")
+                self._known[name] = more(self._known[name])
+
+    # ------------------------------------------------------------------ lines
+
+    def _read(self, name: str, more: Callable[[_T], _T], nothing: _T) -> _T:
+        if name not in self._known:
+            with self._lock:
+                if name not in self._known:
+                    self._known[name] = more(nothing)
+        found: _T = self._known[name]
+        return found
+
+    def _lines(self, reader: str, file: str) -> Iterator[dict[str, Any]]:
+        """The lines of a file that this reader of it has not seen."""
+        tail = self._tails.setdefault((reader, file), LineTail(self.path / file))
+        return tail.read()
+
+    def _more_stacks(self, known: dict[int, Stack]) -> dict[int, Stack]:
+        return known | {line["id"]: stack_of(line) for line in self._lines("", layout.STACKS)}
+
+    def _more_nodes(self, known: dict[int, Node]) -> dict[int, Node]:
+        edges = list(self._lines("nodes", layout.EDGES))  # first: their nodes are there then
+        lines = list(self._lines("nodes", layout.NODES))
+        stacks = self._known["stacks"] = self._more_stacks(self.stacks)
+        nodes = with_nodes(known, lines, edges, stacks) if lines or edges else known
+        self._links.settle(nodes)
+        return nodes
+
+    def _more_links(self, known: LinkBook) -> LinkBook:
+        return known.with_more(self._lines("", layout.LINKS))
+
+    def _more_types(self, known: dict[int, ValueType]) -> dict[int, ValueType]:
+        return known | {
+            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
+            for line in self._lines("", layout.SHAPES)
+        }
+
+    def _more_orders(self, known: dict[int, list[int]]) -> dict[int, list[int]]:
+        return known | {line["id"]: line["nodes"] for line in self._lines("", layout.ORDERS)}
+
+    def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
+        lines = list(self._lines("", layout.STEPS))
+        orders = self._known["orders"] = self._more_orders(self.orders)
+        links = self._known["links"] = self._more_links(self._links)
+        nodes = self._known["nodes"] = self._more_nodes(self.nodes)
+        return known + [_step(line, links.of(line, orders, nodes), nodes) for line in lines]
 
 
-def read_segment(path: Path) -> Records:
-    """The records of one segment, valid or not; none if it has just been dropped."""
-    try:
-        # A copy, not a map: the writer may cut the file short while we look at it.
-        data = path.read_bytes()
-    except FileNotFoundError:
-        data = b""
-    return np.frombuffer(data[: len(data) // ROW_BYTES * ROW_BYTES], ROW_DTYPE)
+def _step(line: dict[str, Any], calls: Calls, nodes: dict[int, Node]) -> StepRecord:
+    return StepRecord(
+        step=line["step"],
+        calls=calls,
+        losses=[
+            Loss(float(loss["value"]), nodes.get(loss["node"]), loss["call"])
+            for loss in line["losses"]
+        ],
+        seconds=float(line["seconds"]),
+        skipped=line["skipped"],
+        complete=line["complete"],
+    )
 
 
 def _what_it_is(path: Path) -> str:

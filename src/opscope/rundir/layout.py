@@ -8,7 +8,7 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 RUNS = "opscope-runs"
 RUN_FILE = "run.json"
@@ -16,6 +16,7 @@ SOURCES = "sources"
 
 RANK_FILE = "rank.json"
 END_FILE = "end.json"
+INCOMPLETE_FILE = "incomplete.json"
 LOCK = "lock"
 NODES = "nodes.jsonl"
 EDGES = "edges.jsonl"
@@ -27,7 +28,6 @@ STEPS = "steps.jsonl"
 STATS = "stats"
 HITS = "hits.jsonl"
 HIT_STATES = "hits"
-SEGMENT_SUFFIX = ".rows"
 
 _RANK = re.compile(r"rank_(\d+)")
 
@@ -49,16 +49,6 @@ def rank_directories(run: Path) -> dict[int, Path]:
         return {}
     found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
     return dict(sorted((int(match[1]), path) for match, path in found if match))
-
-
-def segment_file(stats: Path, number: int) -> Path:
-    """The file of one segment of rows."""
-    return stats / f"{number:06d}{SEGMENT_SUFFIX}"
-
-
-def segment_files(stats: Path) -> list[Path]:
-    """The segments there are, oldest first."""
-    return sorted(stats.glob(f"*{SEGMENT_SUFFIX}"))
 
 
 def copied_source(run: Path, file: str) -> Path:

@@ -13,13 +13,14 @@ from opscope.calls import Calls
 from opscope.events import Node, Stack, StepRecord
 from opscope.rows import Rows
 from opscope.rundir import layout
+from opscope.rundir.ending import Ending
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.locks import RankLock
 from opscope.rundir.orders import OrderBook
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
-from opscope.rundir.whole import write_whole
+from opscope.rundir.whole import Reserved, write_whole
 
 
 class RankFiles:
@@ -30,6 +31,8 @@ class RankFiles:
         self._path.mkdir()
         self.lock = RankLock(self._path / layout.LOCK)
         write_whole(self._path / layout.RANK_FILE, encode(_facts(rank), indent=1))
+        self._end_file = Reserved(self._path / layout.END_FILE)
+        self._incomplete_file = Reserved(self._path / layout.INCOMPLETE_FILE)
         (self._path / layout.STATS).mkdir()
         self._segments = SegmentWriter(self._path / layout.STATS, budget)
         self._sources = SourceCopies(run)
@@ -46,6 +49,7 @@ class RankFiles:
         """By node: how many variants of its sources are written, if it is more than one."""
         self._stack_ids: set[int] = set()
         self._step_count = 0
+        self._last_step: int | None = None
 
     def add_node(self, node: Node) -> None:
         """A call site was seen for the first time."""
@@ -75,6 +79,8 @@ class RankFiles:
         self._add_links(record.step, calls)
         self._steps.append(step_record(record, self._orders.ids_of(calls)))
         self._step_count += record.complete
+        self._last_step = record.step
+        self._segments.settle(record.step)
 
     def _add_links(self, step: int, calls: Calls) -> None:
         if not calls.changes and not calls.crossings:
@@ -87,22 +93,28 @@ class RankFiles:
             line |= {"changes": calls.changes.tolist(), "crossings": calls.crossings.tolist()}
         self._links.append_plain(line)
 
-    def close(self, error: str) -> None:
+    def break_off(self, why: str) -> None:
+        """Nothing more can be written but this: until when there is everything, and why."""
+        self._incomplete_file.write(encode({"after": self._last_step, "why": why}))
+
+    def close(self, ending: Ending) -> None:
         """Finish: no space stays reserved, and the end is on record."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.lock.close)
+            stack.callback(self._incomplete_file.give_back)
             for lines in self._lines:
                 stack.callback(lines.close)
             self._segments.close()
-            write_whole(self._path / layout.END_FILE, encode(self._end(error), indent=1))
+            self._end_file.write(encode(self._end(ending), indent=1))
 
-    def _end(self, error: str) -> dict[str, Any]:
+    def _end(self, ending: Ending) -> dict[str, Any]:
         return {
             "ended": now(),
+            **ending.to_json(),
             "steps": self._step_count,
             "rows": self._segments.rows,
+            "thinned_rows": self._segments.thinned,
             "dropped_rows": self._segments.dropped,
-            "error": error,
         }
 
     def _open_lines(self, name: str, limit: int = 0) -> JsonLines:

@@ -11,26 +11,28 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.messages import say_once
-from opscope.rundir.layout import segment_file
-from opscope.stats.memory import ADDRESS, END, NEXT, Buffer, address_of
+from opscope.rundir.history import History
+from opscope.rundir.stat_files import segment
+from opscope.stats.memory import ADDRESS, END, NEXT, Buffer, address_of, records_in
 from opscope.stats.record import ROW_BYTES
 
-MIB = 1 << 20
-SEGMENT_BYTES = 16 * MIB
+FIRST_BYTES = 128 << 10
+LARGEST_BYTES = 16 << 20
+_PARTS = 64
+"""A budget holds at least so many segments, as far as pages allow."""
 
 
 class SegmentWriter:
-    """Row memory in `directory`; beyond `budget` bytes the oldest segments are deleted."""
+    """Row memory in `directory`, within `budget` bytes; segments grow from a small first one."""
 
-    def __init__(self, directory: Path, budget: int, segment_bytes: int = SEGMENT_BYTES) -> None:
-        page = mmap.PAGESIZE
+    def __init__(self, directory: Path, budget: int, segment_bytes: int = LARGEST_BYTES) -> None:
         self.buffer: Buffer = bytearray()
         self.cursor = array("q", [0, 0, 0])
         self._directory = directory
-        self._bytes = max(page, min(segment_bytes, budget // 4) // page * page)
-        self._keep = max(1, budget // self._bytes)
-        self._budget = budget
+        self._largest = _whole_pages(min(segment_bytes, budget // _PARTS))
+        self._bytes = min(FIRST_BYTES, self._largest)
+        self._history = History(directory, budget)
+        self._before = 0
         self._number = -1
         self._file = -1
         self.on_error: Callable[[OSError], None] = lambda error: None
@@ -38,14 +40,22 @@ class SegmentWriter:
 
     @property
     def rows(self) -> int:
-        """How many rows have been written, dropped ones included."""
-        full = max(self._number, 0) * (self._bytes // ROW_BYTES)
-        return full + self.cursor[NEXT] // ROW_BYTES
+        """How many rows have been written, thinned and dropped ones included."""
+        return self._before + self.cursor[NEXT] // ROW_BYTES
+
+    @property
+    def thinned(self) -> int:
+        """How many rows are known by extremes only."""
+        return self._history.thinned
 
     @property
     def dropped(self) -> int:
         """How many rows were deleted to stay within the budget."""
-        return max(0, self._number + 1 - self._keep) * (self._bytes // ROW_BYTES)
+        return self._history.dropped
+
+    def settle(self, step: int) -> None:
+        """A step ended and all its rows are there."""
+        self._history.settle(step)
 
     def append(self, records: NDArray[np.void]) -> None:
         """Copy records that were written elsewhere; their first bytes go last."""
@@ -70,44 +80,58 @@ class SegmentWriter:
             raise
 
     def _advance(self) -> None:
-        self.close()
-        self._make_room()
-        number = self._number + 1
-        # The space is reserved, not sparse: a page that the disk has no room for would be a
-        # SIGBUS at the write, while a reservation that fails is an OSError here.
-        file = os.open(segment_file(self._directory, number), _CREATE, 0o644)
-        try:
-            os.posix_fallocate(file, 0, self._bytes)
-            self.buffer = mmap.mmap(file, self._bytes)
-        except OSError:
-            os.ftruncate(file, 0)
-            os.close(file)
-            raise
-        self._file, self._number = file, number
-        self.cursor[NEXT], self.cursor[END] = 0, self._bytes
+        self._close_segment()
+        self._before, self.cursor[NEXT], self.cursor[END] = self.rows, 0, 0
+        self._history.make_room(self._bytes)
+        self._file, size = self._reserve(segment(self._directory, self._number + 1).rows)
+        self._number += 1
+        self.buffer = mmap.mmap(self._file, size)
+        self.cursor[END] = size
         self.cursor[ADDRESS] = address_of(self.buffer)
+        self._bytes = min(2 * size, self._largest)
+
+    def _reserve(self, path: Path) -> tuple[int, int]:
+        """A new file of the size that is due, or of what there is room for.
+
+        The space is reserved, not sparse: a page that the disk has no room for would be a SIGBUS at
+        the write, while a reservation that fails is an OSError here.
+        """
+        file = os.open(path, _CREATE, 0o644)
+        size = self._bytes
+        while True:
+            try:
+                os.posix_fallocate(file, 0, size)
+                return file, size
+            except OSError:
+                os.ftruncate(file, 0)
+                if size == mmap.PAGESIZE:
+                    os.close(file)
+                    path.unlink(missing_ok=True)
+                    raise
+                size = _whole_pages(size // 2)
 
     def close(self) -> None:
-        """Give back the space that was reserved and not used."""
+        """Give back the space that was reserved and not used, and index what there is."""
+        self._close_segment()
+        self._history.settle()
+
+    def _close_segment(self) -> None:
         if self._file < 0:
             return
-        self.buffer = bytearray()  # records of it may still be looked at, so it is not unmapped
-        self.cursor[END] = self.cursor[NEXT]
+        written = self.cursor[NEXT]
+        records = records_in(self.buffer, 0, written)  # also what late rows go to: it stays mapped
+        self.buffer = bytearray()
+        self.cursor[END] = written
         try:
-            os.ftruncate(self._file, self.cursor[NEXT])
+            os.ftruncate(self._file, written)
         finally:
             os.close(self._file)
             self._file = -1
+        self._history.add(segment(self._directory, self._number), records)
 
-    def _make_room(self) -> None:
-        oldest = self._number + 1 - self._keep
-        if oldest < 0:
-            return
-        segment_file(self._directory, oldest).unlink(missing_ok=True)
-        say_once(
-            f"the statistics in {self._directory} have reached their budget of "
-            f"{self._budget / MIB:.3g} MiB; from now on the oldest are dropped"
-        )
+
+def _whole_pages(size: int) -> int:
+    return max(mmap.PAGESIZE, size // mmap.PAGESIZE * mmap.PAGESIZE)
 
 
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import threading
@@ -16,6 +17,7 @@ from opscope.messages import say_once
 from opscope.rows import Rows
 from opscope.rundir import layout
 from opscope.rundir.claim import move_aside, written_run_id
+from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import encode
 from opscope.rundir.rank_files import RankFiles
 from opscope.rundir.records import now, torch_version
@@ -29,8 +31,9 @@ DEFAULT_BUDGET = 2 << 30
 class RunWriter(BaseSink):
     """Writes the statistics of every output, and of inputs from outside the step, to `directory`.
 
-    `budget` bounds the bytes of rows per rank. When the disk fails it says so once, wants nothing
-    from then on, and what is written stays readable.
+    `budget` bounds the bytes of rows per rank; `ending` says in the end what became of training.
+    When the disk fails it says so once, wants nothing from then on, and what is written stays
+    readable.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class RunWriter(BaseSink):
         budget: int = DEFAULT_BUDGET,
         world_size: int = 1,
         run_id: str = "",
+        ending: Callable[[], Ending] = Ending,
     ) -> None:
         self.directory = directory
         self._wanted = Want.OUTPUT_STATS | Want.OUTSIDE_STATS
@@ -52,6 +56,7 @@ class RunWriter(BaseSink):
             "world_size": world_size,
         }
         self._budget = budget
+        self._ending = ending
         self._files: RankFiles | None = None
         self._error = ""
         self._mutex = threading.Lock()
@@ -99,7 +104,7 @@ class RunWriter(BaseSink):
         with self._mutex:
             files, self._files = self._files, None
             try:
-                files.close(self._error)
+                files.close(self._ending())
             except OSError as error:
                 self._fail(error)
 
@@ -116,11 +121,14 @@ class RunWriter(BaseSink):
 
     def _fail(self, error: OSError) -> None:
         self._wanted = Want.NOTHING
-        self._error = error.strerror or str(error)
+        is_first, self._error = not self._error, in_words(error)
         say_once(
-            f"cannot write the run to {self.directory}: {self._error}; "
+            f"cannot write the run to {self.directory}: {error.strerror or error}; "
             "nothing more is recorded there, training goes on"
         )
+        if self._files is not None and is_first:
+            with contextlib.suppress(OSError):
+                self._files.break_off(self._error)
 
     def _abandon(self) -> None:
         self._wanted = Want.NOTHING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,13 @@ def joined(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
     if parts:
         np.concatenate([part.view(_OPAQUE) for part in parts], out=whole.view(_OPAQUE))
     return whole
+
+
+def taken(records: NDArray[np.void], which: NDArray[Any]) -> NDArray[np.void]:
+    """Some records, by place or by mask; as opaque bytes, which is faster than by fields."""
+    opaque = records.view(np.dtype(f"V{records.itemsize}"))
+    chosen: NDArray[np.void] = opaque[which].view(records.dtype)
+    return chosen
 
 
 def has_bad(records: NDArray[np.void]) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
+from opscope.rundir.stat_files import stat_files
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
 from opscope.watch.hits import Hit
 
@@ -55,9 +56,9 @@ class HitLog:
             return np.empty(0, ROW_DTYPE)
         parts: list[NDArray[np.void]] = []
         size = 0
-        for path in reversed(layout.segment_files(self.directory / layout.STATS)):
+        for file in reversed(stat_files(self.directory / layout.STATS)):
             try:
-                data = path.read_bytes()
+                data = file.rows.read_bytes()
             except OSError:
                 break
             rows = np.frombuffer(data[: len(data) // ROW_BYTES * ROW_BYTES], ROW_DTYPE)

@@ -42,6 +42,13 @@ class Hit:
         return self.watchpoint.condition.nonfinite
 
     @property
+    def in_a_word(self) -> str:
+        """What was found: NaN, Inf, or the watchpoint's label."""
+        if not self.nonfinite:
+            return self.watchpoint.label
+        return "NaN" if self.nan or not (self.posinf or self.neginf) else "Inf"
+
+    @property
     def where(self) -> str:
         """The user's line as `file:line`, or nothing."""
         frame = self.node.stack.where if self.node is not None else None

@@ -96,6 +96,11 @@ class WatchSink(BaseSink):
         """The hit that ends training, once there is one."""
         return self._teller.stopping
 
+    @property
+    def step(self) -> int:
+        """The step under way."""
+        return self._under_way
+
     # ------------------------------------------------------------------ the sink
 
     def open(self, rank: int) -> None:

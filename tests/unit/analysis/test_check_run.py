@@ -236,11 +236,14 @@ def test_selections(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_or_lost_rows_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     end = tmp_path / "run/rank_0/end.json"
-    end.write_text(json.dumps({**json.loads(end.read_text()), "dropped_rows": 7, "error": "full"}))
+    end.write_text(json.dumps({**json.loads(end.read_text()), "dropped_rows": 7}))
+    broken = tmp_path / "run/rank_0/incomplete.json"
+    broken.write_text(json.dumps({"after": 1, "why": "disk full"}))
     notes = checked(tmp_path / "run", "TO").notes
     assert notes[0].startswith("rank 0 dropped 7 of its oldest rows")
-    assert notes[1] == "rank 0 stopped writing early: full"
+    assert notes[1] == "rank 0 stopped writing early: disk full"
     end.unlink()
+    broken.unlink()
     assert checked(tmp_path / "run", "TO").notes == ["rank 0 ended without saying so"]
 
 

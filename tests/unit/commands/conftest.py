@@ -10,6 +10,7 @@ import pytest
 from opscope.messages import forget_said
 
 sys.path.append(str(Path(__file__).parent.parent / "rundir"))
+sys.path.append(str(Path(__file__).parent.parent / "read"))
 
 
 @pytest.fixture(autouse=True)

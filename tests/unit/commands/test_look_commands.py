@@ -10,10 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+from made_files import FC, RELU, MadeFiles
 from made_run import SCRIPT, MadeRun, write_run
 
-from opscope.commands import output, query, runs, show
+from opscope.commands import hits, output, query, runs, show
 from opscope.errors import OpscopeError
 from opscope.read.summary import Summary
 
@@ -59,10 +61,10 @@ def test_every_verb_has_help() -> None:
 def test_runs(here: Path, text: Any) -> None:
     live = MadeRun(here / "opscope-runs/net-2").open()
     header, finished, running = text(runs).splitlines()
-    assert header.split() == [*Summary._fields[:6], "last", "loss", "size"]
+    assert header.split() == [*Summary._fields[:7], "last", "loss", "size"]
     assert finished.split()[0] == "net-1"
-    assert finished.split()[3:8] == ["finished", "2", "12", "4", "NaN"]
-    assert running.split()[3:8] == ["running", "1", "0", "0", "-"]
+    assert finished.split()[4:9] == ["finished", "2", "12", "4", "NaN"]
+    assert running.split()[4:9] == ["running", "1", "0", "0", "-"]
     live.writer.close()
 
 
@@ -193,6 +195,79 @@ def test_query_explains_mistakes(here: Path) -> None:
         call(query, "last", "")
     with pytest.raises(OpscopeError, match="exclude each other"):
         call(query, "last", "select 1", "--json", "--csv")
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    """A dump with a saved tensor in step 2 and statistics of another in step 4."""
+    made = MadeFiles(tmp_path / "dumps/net")
+    made.save(2, FC, np.array([1.0, 3.0], np.float32))
+    made.save(2, FC, np.zeros(2), io="input")
+    made.statistic(4, [(RELU, [1.0, 2.0])], ["max"])
+    return str(tmp_path / "dumps/net")
+
+
+def test_show_of_a_dump(dump: str, text: Any) -> None:
+    printed = text(show, dump, FC)
+    assert printed.startswith(f"{FC}  (node ")
+    assert "input 0\n" in printed and "output 0\n" in printed
+    (value,) = json.loads(text(show, dump, f"{FC}:0", "--json"))["outputs"]
+    assert [(r["step"], r["min"], r["max"], r["mean"]) for r in value["rows"]] == [(2, 1, 3, 2)]
+    (value,) = json.loads(text(show, dump, f"{RELU}:0", "--json"))["outputs"]
+    assert [(r["step"], r["max"], r["l2"]) for r in value["rows"]] == [(4, 2, "NaN")]
+    with pytest.raises(OpscopeError, match="a dump has no hits of its own"):
+        call(show, dump, "hits")
+
+
+def test_hits_of_a_dump(dump: str, capsys: Any) -> None:
+    call(hits, dump)
+    assert "a dump has no hits of its own; opscope check finds them" in capsys.readouterr().err
+    call(hits, dump, "--json")
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_runs_lists_dumps(dump: str, here: Path, text: Any) -> None:
+    (summary,) = json.loads(text(runs, str(Path(dump).parent), "--json"))
+    assert (summary["name"], summary["kind"], summary["steps"]) == ("net", "dump", 2)
+    (summary,) = json.loads(text(runs, dump, "--json"))
+    assert summary["kind"] == "dump"
+    assert len(text(runs, dump).splitlines()) == 2
+    (summary,) = json.loads(text(runs, "opscope-runs/net-1", "--json"))
+    assert (summary["name"], summary["kind"]) == ("net-1", "run")
+
+
+def test_query_of_a_dump(dump: str, text: Any) -> None:
+    pytest.importorskip("duckdb")
+    assert json.loads(text(query, dump, "select step, max, l2 from stats", "--json")) == [
+        {"step": 4, "max": 2.0, "l2": None}
+    ]
+
+
+def test_an_answer_is_printed_as_it_comes(here: Path, text: Any) -> None:
+    pytest.importorskip("duckdb")
+    sql = "select i, 'x' || i as name from range(5000) t(i)"
+    assert [line["i"] for line in json.loads(text(query, "last", sql, "--json"))] == [*range(5000)]
+    assert json.loads(text(query, "last", "select 1 where false", "--json")) == []
+    assert text(query, "last", sql, "--csv").splitlines()[-1] == "4999,x4999"
+    table = text(query, "last", sql).splitlines()
+    assert (table[0].split(), table[-1].split()) == (["i", "name"], ["4999", "x4999"])
+    assert len(table) == 5001
+
+
+def test_show_tells_what_lies_between_the_steps_that_were_kept(tmp_path: Path, text: Any) -> None:
+    made = MadeRun(tmp_path / "run", budget=1 << 16).open()
+    for step in range(500):
+        made.step(step)
+    made.writer.close()
+    view = json.loads(text(show, str(tmp_path / "run"), "mse_loss-op0", "--json"))
+    (value,) = view["outputs"]
+    gaps = value["between"]
+    assert len(value["rows"]) + sum(gap["rows"] for gap in gaps) == 500
+    assert gaps[0]["first"] == value["rows"][0]["step"] + 1
+    printed = text(show, str(tmp_path / "run"), "mse_loss-op0", "--last", "0").splitlines()
+    first = gaps[0]["first"]
+    last = max(g["last"] for g in gaps if g["first"] == first)
+    assert any(line.split()[:1] == [f"{first}-{last}"] for line in printed)
 
 
 def test_numbers_for_people() -> None:

@@ -118,7 +118,7 @@ def test_a_killed_run_keeps_every_step_that_ended(tmp_path: Path) -> None:
     run = open_run(tmp_path)
     steps = run.rank(0).steps
     rows = run.rank(0).stats()
-    assert run.state == "crashed"
+    assert run.state == "killed"
     assert len(steps) > 50
     assert [step.step for step in steps] == list(range(len(steps)))
     for step in (0, 17, len(steps) - 1):
@@ -137,7 +137,7 @@ def test_torn_files_are_read_up_to_the_tear(tmp_path: Path) -> None:
     (tmp_path / "rank_0/end.json").unlink()
     run = open_run(tmp_path)
     rank = run.rank(0)
-    assert run.state == "crashed"
+    assert run.state == "killed"
     assert (len(rank.nodes), len(rank.steps), len(rank.stats())) == (4, 3, 17)
 
 
@@ -198,5 +198,5 @@ def test_a_run_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     write_run(tmp_path)
     info = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**info, "format": 9, "opscope": "7.0"}))
-    with pytest.raises(OpscopeError, match=r"format 9; .* reads format 1\. .* opscope 7\.0"):
+    with pytest.raises(OpscopeError, match=r"format 9; .* reads format 2\. .* opscope 7\.0"):
         open_run(tmp_path)

@@ -147,3 +147,52 @@ def test_nothing_here_loads_torch(tmp_path: Path) -> None:
     words = [sys.executable, "-c", code, str(tmp_path / "dump"), str(tmp_path / "run")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_page_of_the_nodes_that_match(run: Reader) -> None:
+    everything = run.select_nodes()
+    assert run.select_nodes(first=1, count=2) == everything[1:3]
+    assert run.select_nodes(first=6) == everything[6:]
+    assert run.select_nodes("addmm", first=1, count=10) == run.select_nodes("addmm")[1:]
+    assert run.select_nodes(count=0) == []
+
+
+def test_one_value_over_the_steps(run: Reader, dump: Reader) -> None:
+    first, other = run.select_nodes("mse_loss")
+    assert run.series(first).rows["mean"].tolist() == [1, 101, 201]
+    assert len(run.series(other).between) == len(run.series(first, slot=1).rows) == 0
+    (linear,) = run.select_nodes("^Default/network-Net/fc-Linear", regex=True, ranks=[0])
+    assert run.series(linear, "input").rows["mean"].tolist() == [0, -100, -200]
+    (relu,) = dump.select_nodes(RELU)
+    assert dump.series(relu).rows["max"].tolist() == [2.0]
+
+
+def test_scopes_and_their_numbers(run: Reader) -> None:
+    tree, numbers = run.scopes(), run.scope_numbers(step=1)
+    by_name = {name: number for number, name in enumerate(tree.names)}
+    linear = by_name["Default/network-Net/fc-Linear"]
+    assert (tree.nodes[0], tree.nodes[by_name["Default"]], tree.nodes[linear]) == (4, 3, 1)
+    assert tree.parameters[by_name["Default/optimizer-SGD"]] == 1
+    assert numbers.rows[0] == 4 and numbers.rows[linear] == 1
+    assert (numbers.min[0], numbers.max[0]) == (-1.0, 2.0)
+    assert run.scope_numbers(rank=1).rows[0] == 4
+
+
+def test_passes_graphs_and_states(run: Reader, dump: Reader) -> None:
+    assert (run.state, dump.state) == ("finished", "finished")
+    for reader in (run, dump):
+        rank = reader.recording.rank(0)
+        assert [each.step for each in rank.passes(2)] == [2]
+        assert len(rank.graph(0)) == len(rank.nodes)
+
+
+def test_a_dump_is_looked_at_anew(tmp_path: Path) -> None:
+    made = MadeFiles(tmp_path / "dump")
+    made.statistic(4, [(RELU, [1.0, 2.0])], ["max"])
+    reader = opscope.open(tmp_path / "dump")
+    assert reader.steps == [4]
+    made.statistic(5, [(RELU, [1.0, 9.0])], ["max"])
+    assert reader.steps == [4]
+    reader.refresh()
+    assert reader.steps == [4, 5]
+    assert [hit.step for hit in reader.check("TL max_gt=5").hits] == [5]

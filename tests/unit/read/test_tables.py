@@ -8,19 +8,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from made_files import FC, RELU, MadeFiles
 from made_run import SCRIPT, MadeRun, row, write_run
 
 from opscope.events import IO, Call, ValueStats
-from opscope.read.run import open_run
-from opscope.read.tables import COLUMNS, connect
+from opscope.read.reader import open_recording
+from opscope.read.table_lines import COLUMNS
+from opscope.read.tables import Tables
 
 duckdb = pytest.importorskip("duckdb")
 
 
 def ask(path: Path, sql: str) -> list[tuple[Any, ...]]:
-    """The answer of a run."""
-    answer: list[tuple[Any, ...]] = connect(open_run(path)).execute(sql).fetchall()
+    """The answer of a run, which is the same however the question is understood."""
+    with Tables(open_recording(path)) as tables:
+        answer: list[tuple[Any, ...]] = tables.connection.execute(sql).fetchall()
+    with Tables(open_recording(path), sql) as tables:
+        understood = list(tables.ask(sql)[1])
+    assert sorted(map(repr, understood)) == sorted(map(repr, answer))
     return answer
 
 
@@ -87,7 +94,7 @@ def test_ranks_are_a_column(tmp_path: Path) -> None:
 
 def test_a_run_without_rows_has_its_tables(tmp_path: Path) -> None:
     MadeRun(tmp_path).open().writer.close()
-    for table in (*COLUMNS, "stats"):
+    for table in (*COLUMNS, "stats", "gaps"):
         assert ask(tmp_path, f"select count(*) from {table}") == [(0,)]
     assert ask(tmp_path, "select max(loss) from steps") == [(None,)]
 
@@ -114,10 +121,86 @@ def test_without_duckdb_it_says_what_to_install(tmp_path: Path) -> None:
         "import sys; sys.modules['duckdb'] = None\n"
         "from pathlib import Path\n"
         "from opscope.read.run import open_run\n"
-        "from opscope.read.tables import connect\n"
-        "connect(open_run(Path(sys.argv[1])))"
+        "from opscope.read.tables import Tables\n"
+        "Tables(open_run(Path(sys.argv[1])))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True
     )
     assert "pip install 'opscope[query]'" in result.stderr
+
+
+def rows_for(path: Path, sql: str) -> int:
+    """How many rows a question is asked of."""
+    with Tables(open_recording(path), sql) as tables:
+        ((count,),) = tables.connection.execute("select count(*) from rows").fetchall()
+    return int(count)
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("select * from stats where node = 1", 40),
+        ("select * from stats where 1 = node and max > 1", 40),
+        ("select * from Stats as s where s.node in (1, 2) and s.step < 5", 20),
+        ("select name from stats where name like '%mse%'", 40),
+        ("select name from stats where name = 'Default/mse_loss-op0' and step = 3", 2),
+        ("select * from stats where step between 3 and 4 order by call, io, rank", 24),
+        ("select count(*) from stats where phase = 'forward' and rank = 1", 60),
+        ("select max(mean) from stats where scope like '%fc%' and op_type = 'addmm'", 120),
+        ("select node from stats where lower(name) = 'default/mse_loss-op0'", 40),
+        # what follows needs all of them
+        ("select * from stats where node = 1 or max > 1 order by all", 240),
+        ("select 5 as node from stats where node = 1", 240),
+        ("select * from stats a join stats b using (node, step, rank, call) where a.node = 1", 240),
+        ("select * from stats where node = (select max(node) from stats)", 240),
+        ("with a as (select * from stats where node = 1) select count(*) from a", 240),
+        ("select * from stats where mean = node", 240),
+        ("select node from stats where node = 1 union all select 7", 240),
+        ("select count(*) from stats", 240),
+    ],
+)
+def test_only_the_rows_that_matter_are_read(tmp_path: Path, sql: str, rows: int) -> None:
+    for rank in (0, 1):
+        write_run(tmp_path, rank, steps=20, world_size=2)
+    assert rows_for(tmp_path, sql) == rows
+    assert ask(tmp_path, sql) is not None
+
+
+def test_a_question_makes_the_tables_it_names(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    sql = "select table_name from duckdb_tables() order by 1"
+    with Tables(open_recording(tmp_path), "select * from stats") as tables:
+        assert tables.connection.execute(sql).fetchall() == [("nodes",), ("types",)]
+    with Tables(open_recording(tmp_path), "show tables") as tables:
+        names = {name for (name,) in tables.connection.execute(sql).fetchall()}
+    assert names == {"nodes", "steps", "stacks", "types"}
+
+
+def test_what_was_left_out_is_a_table(tmp_path: Path) -> None:
+    made = MadeRun(tmp_path, budget=1 << 16).open()
+    for step in range(500):
+        made.step(step)
+    made.writer.close()
+    sql = (
+        "select name, sum(rows), min(first), bool_and(min = -1), bool_and(max = 2) from gaps "
+        "where io = 'output' group by name"
+    )
+    kept = dict(ask(tmp_path, "select name, count(*) from stats where io = 'output' group by name"))
+    left_out = ask(tmp_path, sql)
+    assert len(left_out) == 4
+    for name, rows, first, low, high in left_out:
+        assert rows + kept[name] == 500
+        assert first >= 1 and low and high
+
+
+def test_a_dump_has_the_tables_it_has_data_for(tmp_path: Path) -> None:
+    made = MadeFiles(tmp_path / "dump")
+    made.save(2, FC, np.zeros(2), io="input")
+    made.statistic(4, [(RELU, [1.0, 2.0])], ["max"])
+    path = tmp_path / "dump"
+    assert ask(path, "select step, name, max, l2, zero, count from stats") == [
+        (4, RELU, 2.0, None, None, 2)
+    ]
+    assert ask(path, "select step, seconds, loss from steps") == [(2, None, None), (4, None, None)]
+    assert ask(path, "select count(*) from gaps") == [(0,)]

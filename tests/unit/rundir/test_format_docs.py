@@ -7,7 +7,7 @@ from pathlib import Path
 
 from made_run import MadeRun, write_run
 
-from opscope.read.tables import COLUMNS
+from opscope.read.table_lines import COLUMNS
 from opscope.stats.record import ROW_DTYPE
 
 TEXT = (Path(__file__).parents[3] / "docs/run-directory.md").read_text()

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from helpers.made_rows import record_of
-from opscope.read.run import read_segment
-from opscope.rundir.layout import segment_files
+from opscope.read.row_store import RowStore
 from opscope.rundir.segments import SegmentWriter
+from opscope.rundir.stat_files import stat_files
 from opscope.stats.memory import records_in
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, row_from
 from opscope.stats.row import EMPTY, Row
@@ -38,9 +38,12 @@ def write(directory: Path, rows: list[Row], budget: int = 1 << 30, **kwargs: Any
 
 def read(directory: Path) -> Any:
     """Every valid record there is."""
-    parts = [read_segment(path) for path in segment_files(directory)]
-    records = np.concatenate(parts) if parts else np.empty(0, ROW_DTYPE)
-    return records[records["valid"] == VALID]
+    return RowStore(directory).stats()
+
+
+def sizes(directory: Path) -> list[int]:
+    """The sizes of the files of rows, oldest first."""
+    return [file.rows.stat().st_size for file in stat_files(directory)]
 
 
 @pytest.mark.parametrize(
@@ -81,46 +84,83 @@ def test_a_record_has_128_bytes_and_no_gaps_in_its_numbers() -> None:
 
 def test_closing_gives_back_reserved_space(tmp_path: Path) -> None:
     writer = write(tmp_path, [FLOATS] * 5)
-    (segment,) = segment_files(tmp_path)
-    assert segment.stat().st_size > 5 * ROW_BYTES
+    assert sizes(tmp_path) == [128 << 10]
     writer.close()
-    assert segment.stat().st_size == 5 * ROW_BYTES
+    assert sizes(tmp_path) == [5 * ROW_BYTES]
     writer.close()
 
 
 def test_space_is_reserved_so_that_a_full_disk_cannot_kill(tmp_path: Path) -> None:
     write(tmp_path, [FLOATS])
-    (segment,) = segment_files(tmp_path)
-    status = segment.stat()
+    (segment,) = stat_files(tmp_path)
+    status = segment.rows.stat()
     assert status.st_blocks * 512 >= status.st_size
+
+
+def test_segments_begin_small_and_double(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path, 1 << 30)
+    many = np.zeros((64 << 20) // ROW_BYTES, ROW_DTYPE)
+    many["valid"] = VALID
+    many["step"] = np.arange(len(many)) // 1000
+    writer.append(many)
+    writer.close()
+    kib = [size >> 10 for size in sizes(tmp_path)]
+    assert kib[:8] == [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+    assert max(kib) == 16384
+    assert writer.rows == len(many) == len(read(tmp_path))
 
 
 def test_rows_go_on_in_the_next_segment(tmp_path: Path) -> None:
     writer = write(tmp_path, [FLOATS] * (PAGE_ROWS * 2 + 3), segment_bytes=4096)
     writer.close()
-    assert [path.stat().st_size for path in segment_files(tmp_path)] == [4096, 4096, 3 * ROW_BYTES]
+    assert sizes(tmp_path) == [4096, 4096, 3 * ROW_BYTES]
     assert read(tmp_path)["step"].tolist() == list(range(PAGE_ROWS * 2 + 3))
-    assert (writer.rows, writer.dropped) == (PAGE_ROWS * 2 + 3, 0)
+    assert (writer.rows, writer.thinned, writer.dropped) == (PAGE_ROWS * 2 + 3, 0, 0)
 
 
-def test_the_oldest_rows_go_when_the_budget_is_reached(tmp_path: Path, capsys: Any) -> None:
-    count = PAGE_ROWS * 9 + 1
-    writer = write(tmp_path, [FLOATS] * count, budget=4 * 4096)
-    assert sum(path.stat().st_size for path in segment_files(tmp_path)) <= 4 * 4096
-    writer.close()
-    steps = read(tmp_path)["step"].tolist()
-    assert steps == list(range(count - len(steps), count))
-    assert len(steps) == PAGE_ROWS * 3 + 1
-    assert (writer.rows, writer.dropped) == (count, count - len(steps))
-    said = capsys.readouterr().err
-    assert said.count("budget") == 1
-    assert str(tmp_path) in said
+LITTLE_ROOM = """
+import os, sys
+sys.path.append(sys.argv[2])
+from pathlib import Path
+from helpers.made_rows import record_of
+from opscope.rundir.segments import SegmentWriter
+from opscope.stats.memory import records_in
+from opscope.stats.row import Row
+free = 3_000_000
+def fallocate(file, start, size, real=os.posix_fallocate):
+    used = sum(path.stat().st_size for path in Path(sys.argv[1]).iterdir())
+    if used + size > free:
+        raise OSError(28, "No space left on device")
+    real(file, start, size)
+os.posix_fallocate = fallocate
+writer = SegmentWriter(Path(sys.argv[1]), 2 << 30)
+record = records_in(record_of(Row(1, *[0.0] * 6, *[0] * 6), 1, 0, 0, 0, 1, 0, 0), 0, 128)
+try:
+    while True:
+        writer.append(record)
+except OSError as error:
+    print(error.strerror, writer.rows)
+writer.close()
+"""
+
+
+def test_little_room_on_the_disk_is_used_to_the_end(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_ROOM, str(tmp_path), TESTS],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    why, rows = done.stdout.rsplit(maxsplit=1)
+    assert why == "No space left on device"
+    assert int(rows) * ROW_BYTES > 2_700_000
+    assert len(read(tmp_path)) == int(rows)
 
 
 def test_an_unfinished_record_is_not_read(tmp_path: Path) -> None:
     writer = write(tmp_path, [FLOATS] * 3)
-    (segment,) = segment_files(tmp_path)
-    with open(segment, "r+b") as file:
+    (segment,) = stat_files(tmp_path)
+    with open(segment.rows, "r+b") as file:
         file.seek(2 * ROW_BYTES)
         file.write(b"\0")
     assert read(tmp_path)["step"].tolist() == [0, 1]

@@ -26,7 +26,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_run_json_describes_the_run_and_its_rows(tmp_path: Path) -> None:
     write_run(tmp_path / "run", world_size=2)
     info = json.loads((tmp_path / "run/run.json").read_text())
-    assert info["format"] == 1
+    assert info["format"] == 2
     assert info["command"] == ["train.py", "--x"]
     assert (info["script"], info["world_size"]) == ("train.py", 2)
     assert info["cwd"] == os.getcwd()  # noqa: PTH109
@@ -92,7 +92,7 @@ def test_orders_are_written_once_and_steps_refer_to_them(tmp_path: Path) -> None
     other = MadeRun(tmp_path / "b").open()
     other.step(0)
     calls = Calls(made.nodes[:2] * 3 + made.nodes[:1])
-    calls.passes = [2, 1, 4, 2, 6, 3]
+    calls.passes[:] = [2, 1, 4, 2, 6, 3]
     record = StepRecord(1, calls, [], 0.1, skipped=True, complete=False)
     other.writer.step_end(record)
     other.step(2)
@@ -140,7 +140,11 @@ def test_it_wants_outputs_and_what_comes_from_outside(tmp_path: Path) -> None:
 def test_the_end_is_on_record(tmp_path: Path) -> None:
     write_run(tmp_path, steps=2)
     end = json.loads((tmp_path / "rank_0/end.json").read_text())
-    assert (end["steps"], end["rows"], end["dropped_rows"], end["error"]) == (2, 12, 0, "")
+    assert (end["steps"], end["rows"], end["thinned_rows"], end["dropped_rows"]) == (2, 12, 0, 0)
+    assert (end["state"], end["reason"], end["message"], end["step"]) == ("finished", "", "", None)
+    names = {path.name for path in (tmp_path / "rank_0").iterdir()}
+    assert not [name for name in names if name.startswith(".")]
+    assert "incomplete.json" not in names
 
 
 def test_two_ranks_share_a_directory(tmp_path: Path) -> None:
@@ -232,5 +236,9 @@ def test_a_full_disk_stops_the_recording_and_not_the_training(tmp_path: Path, li
     from opscope.read.run import open_run
 
     rank = open_run(tmp_path).rank(0)
+    if limit:  # else not even that can be written
+        assert rank.state.kind == "finished" and rank.state.incomplete == "File too large"
+        last = rank.steps[-1].step
+        assert rank.state.recorded_until == last or rank.state.recorded_until == last - 1
     assert rank.steps[0].step == 0
     assert rank.stats(steps={0})["mean"].tolist() == [0, 0, 1, 2, -3, 3]

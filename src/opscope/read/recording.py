@@ -1,0 +1,149 @@
+"""What every reader gives, whatever it reads: a recording, its ranks, and what each recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from opscope.calls import Calls
+from opscope.events import Frame, Node, Stack, StepRecord
+from opscope.read.calls import Variant
+from opscope.read.hits import RecordedHit
+from opscope.read.row_store import Records
+from opscope.read.state import State
+from opscope.read.value import Value
+from opscope.read.value_type import ValueType
+
+
+class Pass(NamedTuple):
+    """One call of the outermost module within a step, with what belongs to it."""
+
+    step: int
+    number: int
+
+
+class RankReader(Protocol):
+    """What one process recorded. Any thread may ask; what it got stays as it is.
+
+    A recording that is being written is seen as it was when it was first asked for, and after
+    `refresh` as it is then.
+    """
+
+    @property
+    def number(self) -> int:
+        """The rank."""
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+
+    @property
+    def state(self) -> State:
+        """How the process is doing, or how it ended."""
+
+    @property
+    def steps(self) -> Sequence[StepRecord]:
+        """The steps that ended, in order."""
+
+    def passes(self, step: int) -> Sequence[Pass]:
+        """The passes of a step."""
+
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        """Nodes by id, with the edges they had last."""
+
+    def graph(self, number: int) -> Sequence[Node]:
+        """The nodes of one graph, by id."""
+
+    @property
+    def stacks(self) -> Mapping[int, Stack]:
+        """Call stacks by id."""
+
+    @property
+    def variants(self) -> Mapping[int, Sequence[Variant]]:
+        """Which variants of their sources nodes have had, of those that had several."""
+
+    def calls(self, step: int, records: Records) -> Calls:
+        """The calls of a step; of one that was not finished, those that these rows are of."""
+
+    @property
+    def types(self) -> Mapping[int, ValueType | None]:
+        """Dtypes and shapes by the id in a row's `shape`."""
+
+    def stats(
+        self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
+    ) -> Records:
+        """Rows, in the order they were written; of some nodes or steps only, if given."""
+
+    def parts_of_stats(
+        self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
+    ) -> Iterator[Records]:
+        """The same in parts."""
+
+    def all_parts(self) -> Sequence[Records]:
+        """All rows where they lie, valid or not."""
+
+    def release(self) -> None:
+        """Give back the memory that looking at rows took; looking again takes it again."""
+
+    @property
+    def recorded_steps(self) -> Sequence[int]:
+        """The steps that have rows."""
+
+    @property
+    def known_numbers(self) -> frozenset[str]:
+        """The numbers that every row has: fields of `Row`."""
+
+    def between(self, nodes: Collection[int] | None = None) -> Records:
+        """Extremes of steps that were left out of older history, by node."""
+
+    def history(self, nodes: Collection[int]) -> tuple[Records, Records]:
+        """The rows of some nodes and the extremes of what was left out, of the same moment."""
+
+    def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
+        """The values of some nodes, in the order they were made."""
+
+    @property
+    def hits(self) -> Sequence[RecordedHit]:
+        """What watchpoints found while it ran."""
+
+    def refresh(self) -> None:
+        """Read what has been written since."""
+
+
+class Recording(Protocol):
+    """A run, a dump, or whatever else can be read like one."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a word."""
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """What cannot be asked of it ("edges", "code", "hits"), each with the sentence for that."""
+
+    @property
+    def started(self) -> str:
+        """When it began: ISO 8601, or nothing if that is not known."""
+
+    @property
+    def state(self) -> str:
+        """How it is doing or how it ended, in words."""
+
+    @property
+    def ranks(self) -> Mapping[int, RankReader]:
+        """The ranks there are, by number."""
+
+    def rank(self, number: int) -> RankReader:
+        """One rank; an error names those there are."""
+
+    def code(self, frame: Frame) -> str | None:
+        """The line of a frame; None if it is not known."""
+
+    def refresh(self) -> None:
+        """Read what has been written since."""

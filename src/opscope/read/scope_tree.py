@@ -1,0 +1,144 @@
+"""The scopes of a rank as a tree, and what the rows of a step say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import Node
+from opscope.read.row_store import Records
+from opscope.stats.record import INT, OUTPUT, UINT
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """One number per scope, over its own nodes and those of the scopes in it."""
+
+    rows: NDArray[np.int64]
+    min: Numbers
+    """NaN where there is none."""
+    max: Numbers
+    nan: NDArray[np.int64]
+    inf: NDArray[np.int64]
+    last: NDArray[np.int64]
+    """The row that was written last, by its place; -1 for none."""
+
+
+@dataclass(frozen=True)
+class ScopeTree:
+    """Scopes by number, parents before children; number 0 is the root and has no name."""
+
+    names: list[str]
+    parents: NDArray[np.int64]
+    of_node: NDArray[np.int64]
+    """The scope of each node, by the node's id; -1 where there is no such node."""
+    nodes: NDArray[np.int64]
+    """How many nodes each scope has, with those of the scopes in it."""
+    parameters: NDArray[np.int64]
+    """How many different parameters they read, update or compute the gradient of."""
+    _depths: NDArray[np.int64] = field(repr=False)
+
+    def children(self, scope: int) -> list[int]:
+        """The scopes directly in one."""
+        return [int(child) for child in np.flatnonzero(self.parents == scope) if child != scope]
+
+    def find(self, text: str) -> list[int]:
+        """The scopes whose name contains a text."""
+        return [number for number, name in enumerate(self.names) if text in name]
+
+    def aggregate(self, rows: Records) -> Aggregates:
+        """What some rows, such as those of a step, say of each scope; outputs only."""
+        places = np.flatnonzero((rows["io"] == OUTPUT) & (rows["node"] < len(self.of_node)))
+        scope = self.of_node[rows["node"][places]]
+        known = scope >= 0
+        places, scope = places[known], scope[known]
+        low, high = _ends(rows, places)
+        count = len(self.names)
+        found = Aggregates(
+            np.bincount(scope, minlength=count).astype(np.int64),
+            np.full(count, np.nan),
+            np.full(count, np.nan),
+            _sums(scope, rows["nan"][places], count),
+            _sums(scope, rows["posinf"][places] + rows["neginf"][places], count),
+            np.full(count, -1, np.int64),
+        )
+        np.fmin.at(found.min, scope, low)
+        np.fmax.at(found.max, scope, high)
+        np.maximum.at(found.last, scope, places)
+        self._pass_up(found)
+        return found
+
+    def _pass_up(self, found: Aggregates) -> None:
+        """Give every scope's numbers to the one around it, the innermost first."""
+        for depth in range(int(self._depths.max()), 0, -1):
+            here = np.flatnonzero(self._depths == depth)
+            parents = self.parents[here]
+            for numbers in (found.rows, found.nan, found.inf):
+                np.add.at(numbers, parents, numbers[here])
+            np.fmin.at(found.min, parents, found.min[here])
+            np.fmax.at(found.max, parents, found.max[here])
+            np.maximum.at(found.last, parents, found.last[here])
+
+
+def scope_tree(nodes: Mapping[int, Node]) -> ScopeTree:
+    """The scopes of some nodes."""
+    numbers: dict[str, int] = {"": 0}
+    parents, depths = [0], [0]
+
+    def number_of(scope: str) -> int:
+        number = numbers.get(scope)
+        if number is None:
+            parent = number_of(scope.rpartition("/")[0])
+            number = numbers[scope] = len(parents)
+            parents.append(parent)
+            depths.append(depths[parent] + 1)
+        return number
+
+    of_node = np.full(max(nodes, default=-1) + 1, -1, np.int64)
+    for number, node in nodes.items():
+        of_node[number] = number_of(node.scope)
+    ancestors = np.array(parents, np.int64)
+    levels = np.array(depths, np.int64)
+    counts = np.bincount(of_node[of_node >= 0], minlength=len(parents)).astype(np.int64)
+    for depth in range(int(levels.max()), 0, -1):
+        here = np.flatnonzero(levels == depth)
+        np.add.at(counts, ancestors[here], counts[here])
+    parameters = _count_parameters(nodes.values(), numbers, parents)
+    return ScopeTree(list(numbers), ancestors, of_node, counts, parameters, levels)
+
+
+def _count_parameters(
+    nodes: Iterable[Node], numbers: Mapping[str, int], parents: list[int]
+) -> NDArray[np.int64]:
+    found: list[set[str]] = [set() for _ in parents]
+    for node in nodes:
+        found[numbers[node.scope]] |= _parameters_of(node)
+    for scope in range(len(parents) - 1, 0, -1):
+        found[parents[scope]] |= found[scope]
+    return np.array([len(names) for names in found], np.int64)
+
+
+def _parameters_of(node: Node) -> set[str]:
+    names = {getattr(source, "subject", "") for source in node.sources}
+    return (names | {node.parameter, node.gradient_of}) - {""}
+
+
+def _ends(rows: Records, places: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+    """The least and the largest element of each row as floats."""
+    kind = rows["kind"][places]
+    low, high = rows["min"][places].copy(), rows["max"][places].copy()
+    for number, suffix in ((INT, "_int"), (UINT, "_uint")):
+        which = kind == number
+        if which.any():
+            low[which] = rows[f"min{suffix}"][places[which]]
+            high[which] = rows[f"max{suffix}"][places[which]]
+    return low, high
+
+
+def _sums(scope: NDArray[np.int64], counts: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
+    return np.bincount(scope, counts.astype(np.float64), size).astype(np.int64)

@@ -1,0 +1,206 @@
+"""How a run ended is on record, for every rank: `opscope runs` and the reader tell it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.forked import forked_opscope as opscope
+from helpers.forked import launched
+from helpers.program import clean_environment, python
+from opscope.read.run import open_run
+
+SCRIPT = """
+import os, signal, sys
+import torch
+from torch import nn
+
+{before}
+torch.manual_seed(0)
+model = nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train(act=None, bad=-1):
+    for step in range(9):
+        optimizer.zero_grad()
+        out = model(torch.randn(4, 3))
+        loss = (-1 - out.abs()).sqrt().sum() if step == bad else out.square().sum()
+        loss.backward()
+        if step == 6 and act:
+            act()
+        optimizer.step()
+
+def fail():
+    raise RuntimeError("the first line\\nthe second line")
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+{rest}
+"""
+
+
+def script(folder: Path, rest: str, before: str = "") -> Path:
+    """The script with this at its end."""
+    text = SCRIPT.format(rest=textwrap.dedent(rest), before=before)
+    (folder / "train.py").write_text(text)
+    return folder / "train.py"
+
+
+def shown(folder: Path) -> str:
+    """What `opscope runs` calls the state of the one run there is."""
+    done = opscope("runs", ".", "--json", cwd=folder)
+    (summary,) = json.loads(done.stdout)
+    state: str = summary["state"]
+    return state
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "state"),
+    [
+        ("train()", 0, "finished"),
+        ("train(); sys.exit(0)", 0, "finished"),
+        ("train(bad=6)", 3, "stopped: NaN in step 6"),
+        ("train(fail)", 1, "failed: RuntimeError in step 6"),
+        ("train(lambda: sys.exit(7))", 7, "failed: SystemExit in step 6"),
+        ("train(interrupt)", -2, "failed: KeyboardInterrupt in step 6"),
+        ("try:\n    train(fail)\nexcept RuntimeError:\n    pass", 0, "finished"),
+    ],
+)
+def test_a_run_says_how_it_ended(tmp_path: Path, rest: str, code: int, state: str) -> None:
+    script(tmp_path, rest)
+    done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert open_run(tmp_path / "out").state == state
+    assert shown(tmp_path) == state
+    if "failed: RuntimeError" in state:
+        assert python("train.py", cwd=tmp_path).stderr in done.stderr
+        assert open_run(tmp_path / "out").rank(0).state.message == "the first line"
+
+
+@pytest.mark.parametrize(
+    ("before", "rest"),
+    [
+        ("import opscope; opscope.start(run_dir='out')", "train(fail)"),
+        ("import opscope", "with opscope.start(run_dir='out'):\n    train(fail)"),
+    ],
+)
+def test_a_script_that_starts_opscope_itself_and_fails(
+    tmp_path: Path, before: str, rest: str
+) -> None:
+    script(tmp_path, rest, before)
+    done = python("train.py", cwd=tmp_path)
+    assert "RuntimeError: the first line" in done.stderr
+    assert open_run(tmp_path / "out").state == "failed: RuntimeError in step 6"
+
+
+def test_a_running_run_runs_and_a_killed_one_was_killed(tmp_path: Path) -> None:
+    script(tmp_path, "train(lambda: (print('here', flush=True), sys.stdin.read()))")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "opscope", "run", "--run-dir", "out", "--no-page", "train.py"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == b"here\n"
+    run = open_run(tmp_path / "out")
+    assert (run.state, shown(tmp_path)) == ("running", "running")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+    assert (run.state, shown(tmp_path)) == ("killed", "killed")
+
+
+RANKS = """
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(0)
+model = nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    optimizer.zero_grad()
+    out = model(torch.randn(4, 3))
+    ((-1 - out.abs()).sqrt() if rank == 1 and step == 3 else out).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_every_rank_says_how_it_ended(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(RANKS)
+    done = launched("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert done.returncode != 0
+    run = open_run(tmp_path / "out")
+    assert str(run.states[1]) == "stopped: NaN in step 3"
+    assert str(run.states[0]).startswith("stopped: hit of another rank in step ")
+    assert run.state == "stopped: NaN in step 3 (rank 1)"
+
+
+SPAWNS = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+def work(rank):
+    store = "file://" + __file__ + ".store"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        optimizer.zero_grad()
+        model(torch.randn(4, 3)).sum().backward()
+        if rank == 1 and step == 3:
+            raise ValueError("rank 1 has had enough")
+        optimizer.step()
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+def test_a_spawned_rank_that_fails_says_with_what(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SPAWNS)
+    done: Any = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert "rank 1 has had enough" in done.stderr
+    state = open_run(tmp_path / "out").states[1]
+    assert (str(state), state.message) == (
+        "failed: ValueError in step 3",
+        "rank 1 has had enough",
+    )
+
+
+def test_a_full_disk_is_told_with_the_last_whole_step(tmp_path: Path) -> None:
+    """Nothing but the files of this process is limited: a file may not grow beyond 256 KiB."""
+    script(tmp_path, "for _ in range(300): train()", before=_LIMITED)
+    done = opscope(
+        "run", "--run-dir", "out", "--no-page", "--watch", "none", "train.py", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    state = open_run(tmp_path / "out").rank(0).state
+    assert state.kind == "finished" and state.incomplete
+    assert state.recorded_until is not None and 20 < state.recorded_until < 2699
+    assert shown(tmp_path) == (
+        f"recording incomplete after step {state.recorded_until}: {state.incomplete}"
+    )
+
+
+_LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18,) * 2)
+"""
