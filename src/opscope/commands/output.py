@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -24,12 +25,18 @@ def add_json_flag(parser: argparse.ArgumentParser) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; NaN, infinities and integers beyond 2**53 are strings."""
-    print(dumps(value, indent=2))
+    print(escaped_json(dumps(value, indent=2)))
+
+
+def print_line(text: str = "") -> None:
+    """Print one line; whatever comes from files is shown escaped."""
+    print(escaped(text))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table: with rich on a terminal that has it, else as aligned text."""
-    texts = [[cell(value) for value in row] for row in rows]
+    columns = [escaped(column) for column in columns]
+    texts = [[escaped(cell(value)) for value in row] for row in rows]
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
     if not (_is_terminal(sys.stdout) and _print_rich(columns, texts, right)):
         _print_plain(columns, texts, right)
@@ -40,8 +47,12 @@ def print_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if sys.stdout is None:
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerow(map(_escaped_text, columns))
+    writer.writerows(map(_escaped_text, row) for row in rows)
+
+
+def _escaped_text(value: Any) -> Any:
+    return escaped(value) if isinstance(value, str) else value
 
 
 def cell(value: Any) -> str:

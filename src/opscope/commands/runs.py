@@ -53,7 +53,14 @@ def _summary(path: Path) -> Summary | None:
 
 
 def _line(summary: Summary) -> list[Any]:
-    started = datetime.fromisoformat(summary.started).astimezone()
     values: dict[str, Any] = summary._asdict()
-    values |= {"started": f"{started:%Y-%m-%d %H:%M:%S}", "size": size(summary.size)}
+    values |= {"started": _local(summary.started), "size": size(summary.size)}
     return list(values.values())
+
+
+def _local(started: str) -> str:
+    """A time as clocks here show it; what is no time, as it stands in the file."""
+    try:
+        return f"{datetime.fromisoformat(started).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return started[:40]
