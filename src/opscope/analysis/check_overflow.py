@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from opscope.analysis.check_findings import Findings, Scope
 from opscope.analysis.check_select import Selector
+from opscope.analysis.check_values import of_known_nodes
 from opscope.analysis.soundness import Birth, Soundness
 from opscope.events import Node, Phase
 from opscope.read.run import Rank
@@ -58,7 +59,7 @@ class Overflows:
         for step in _with_sources(rank, sorted(self._steps | {self._first})):
             soundness.begin()
             rows = rank.stats(steps={step})
-            rows = rows[rows["node"] < max(rank.nodes) + 1]
+            rows = rows[of_known_nodes(rows, rank.nodes)]
             births = [*soundness.follow(rows, rank.nodes.__getitem__)]
             record = records.get(step)
             losses = [loss.node for loss in record.losses] if record is not None else []

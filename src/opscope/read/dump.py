@@ -13,6 +13,8 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
+from opscope.read.checked import DamagedError, Fields
+from opscope.read.csv_lines import count_in
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
 from opscope.read.dump_names import PARAMETER, FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
@@ -26,7 +28,7 @@ from opscope.stats.row import Row
 
 METADATA = ".dump_metadata"
 ORDERS = "execution_order"
-_ORDER = re.compile(r"ms_execution_order_graph_(\d+)\.csv")
+_ORDER = re.compile(r"ms_execution_order_graph_([0-9]{1,9})\.csv")
 _SIDES = {IO.INPUT.value: INPUT, IO.OUTPUT.value: OUTPUT}
 _NO_STACK = Stack(0, ())
 _EVERYTHING = frozenset(Row._fields)
@@ -189,7 +191,8 @@ class DumpRank:
         listing = list_directory(directory)
         statistic = read_statistic(directory / STATISTIC) or Statistic([], frozenset())
         self._note("files of a kind that is not read here", len(listing.strange))
-        self._note(f"lines of {STATISTIC} that cannot be read", statistic.damaged)
+        trouble = f": it {statistic.trouble}" if statistic.trouble else ""
+        self._note(f"lines of {STATISTIC} that cannot be read{trouble}", statistic.damaged)
         parameters = [row.name for row in statistic.rows if row.op_type == PARAMETER]
         names = FullNames(self.orders.get(graph, ()), parameters)
         found: dict[tuple[str, int, str, int], tuple[Listed | None, StatisticRow | None]] = {}
@@ -237,40 +240,52 @@ class DumpRank:
             self.problems[text] = self.problems.get(text, 0) + count
 
     def _note_manifest(self) -> None:
-        manifest = self.manifest
-        if manifest is None:
+        if self.manifest is None:
             self._note("there is no readable manifest.json, so it is not known what is missing")
             return
-        if not manifest.get("ended"):
+        for note in (self._note_end, self._note_skipped, self._note_steps):
+            try:
+                note(Fields(self.manifest, "manifest.json"))
+            except DamagedError as error:
+                self._note(str(error))
+
+    def _note_end(self, manifest: Fields) -> None:
+        if not manifest.data.get("ended"):
             self._note("the dump was not finished")
-        if manifest.get("failure"):
-            self._note(f"the dump ended early: {manifest['failure']}")
-        if manifest.get("dropped_values"):
-            self._note("values that were lost when the dump ended", manifest["dropped_values"])
-        for skipped in manifest.get("skipped", ()):
-            if isinstance(skipped, dict):
-                reason = f"{skipped.get('reason', 'values')} that could not be saved"
-                self._note(reason, int(skipped.get("count", 1)))
-        for entry in manifest.get("iterations", ()):
-            if isinstance(entry, dict) and not entry.get("complete", True):
-                self._note(f"step {entry.get('iteration')} is not complete")
-        if manifest.get("sample_num"):
-            number = manifest["sample_num"]
+        if manifest.data.get("failure"):
+            self._note(f"the dump ended early: {manifest.text('failure')}")
+        if manifest.data.get("dropped_values"):
+            dropped = manifest.integer("dropped_values")
+            self._note("values that were lost when the dump ended", dropped)
+        if manifest.data.get("sample_num"):
+            number = manifest.integer("sample_num")
             self._note(
                 f"tensors were saved as samples of {number} elements; only those are checked"
             )
 
+    def _note_skipped(self, manifest: Fields) -> None:
+        for skipped in manifest.objects("skipped") if "skipped" in manifest else ():
+            reason = f"{skipped.text('reason', 'values')} that could not be saved"
+            self._note(reason, skipped.integer("count") if "count" in skipped else 1)
+
+    def _note_steps(self, manifest: Fields) -> None:
+        for entry in manifest.objects("iterations") if "iterations" in manifest else ():
+            if not entry.flag("complete", True):
+                self._note(f"step {entry.integer('iteration')} is not complete")
+
 
 def _nets(rank: Path, name: object) -> list[Path]:
     """The directories of networks: the one the config names, else all that look like one."""
-    if isinstance(name, str) and (rank / name).is_dir():
-        return [rank / name]
-    others = (path for path in sorted(rank.iterdir()) if path.is_dir())
+    others = [path for path in sorted(rank.iterdir()) if path.is_dir()]
+    named = [path for path in others if path.name == name]
+    if named:
+        return named
     return [p for p in others if not p.name.startswith(".") and p.name != ORDERS and _numbered(p)]
 
 
 def _numbered(directory: Path) -> list[Path]:
-    return [path for path in directory.iterdir() if path.name.isdecimal() and path.is_dir()]
+    found = (path for path in directory.iterdir() if count_in(path.name, 1 << 31) is not None)
+    return [path for path in found if path.is_dir()]
 
 
 def _type_in(name: str) -> str:
@@ -307,7 +322,8 @@ def _fill(record: Any, row: StatisticRow) -> None:
     count = numbers["count"] = math.prod(row.shape)
     if "nan" not in row.numbers:
         if {"zero", "negative", "positive"} <= row.numbers.keys():
-            numbers["nan"] = count - sum(row.numbers[n] for n in ("zero", "negative", "positive"))
+            signed = sum(row.numbers[n] for n in ("zero", "negative", "positive"))
+            numbers["nan"] = max(0, count - signed)
         elif "max" in row.numbers and math.isnan(row.numbers["max"]):
             numbers["nan"] = count
     if "posinf" not in row.numbers:

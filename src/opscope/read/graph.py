@@ -6,29 +6,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
+from opscope.read.checked import SLOTS, SMALL, Fields, checked_lines
 from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines
 
 Nodes = dict[int, Node]
+_PHASES = {str(phase): phase for phase in Phase}
+_FRAME = (str, int, str, bool)
 
 
 def read_stacks(rank: Path) -> dict[int, Stack]:
     """Call stacks by id."""
-    lines = read_lines(rank / layout.STACKS)
-    return {
-        line["id"]: Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
-        for line in lines
-    }
+    return {stack.id: stack for stack in checked_lines(rank / layout.STACKS, _stack)}
 
 
 def read_nodes(rank: Path, stacks: dict[int, Stack]) -> Nodes:
     """Nodes by id, with their latest edges."""
-    lines = {line["id"]: line for line in read_lines(rank / layout.NODES)}
-    ends = {line["node"]: line for line in read_lines(rank / layout.EDGES)}
-    nodes = {number: _node(line, stacks) for number, line in lines.items()}
+    found = {n.node.id: n for n in checked_lines(rank / layout.NODES, lambda f: _node(f, stacks))}
+    latest = {ends.node: ends for ends in checked_lines(rank / layout.EDGES, _ends)}
+    nodes = {number: line.node for number, line in found.items()}
     for number, node in nodes.items():
-        node.forward = nodes.get(lines[number]["forward"])
-        _connect(node, ends.get(number, lines[number]), nodes)
+        forward = found[number].forward
+        node.forward = None if forward is None else nodes.get(forward)
+        _connect(node, latest.get(number, found[number].ends), nodes)
     return nodes
 
 
@@ -42,46 +41,120 @@ class Sources(NamedTuple):
 def read_sources(rank: Path, nodes: Nodes) -> dict[int, list[Sources]]:
     """By node: where its inputs came from, as that changed over the steps."""
     found: dict[int, list[Sources]] = {}
-    for line in read_lines(rank / layout.NODES):
-        found[line["id"]] = [Sources(-1, [_source(s, nodes) for s in line["sources"]])]
-    for line in read_lines(rank / layout.EDGES):
-        now = Sources(line["step"], [_source(s, nodes) for s in line["sources"]])
-        found.setdefault(line["node"], []).append(now)
-    return found
+    for ends in checked_lines(rank / layout.NODES, lambda fields: _ends(fields, "id")):
+        found[ends.node] = [Sources(-1, [_source(s, nodes) for s in ends.sources])]
+    for ends in checked_lines(rank / layout.EDGES, _ends):
+        now = Sources(ends.step, [_source(s, nodes) for s in ends.sources])
+        found.setdefault(ends.node, []).append(now)
+    return {number: history for number, history in found.items() if number in nodes}
 
 
-def _node(line: dict[str, Any], stacks: dict[int, Stack]) -> Node:
-    return Node(
-        id=line["id"],
-        graph=line["graph"],
-        name=line["name"],
-        op_type=line["op_type"],
-        op=line["op"],
-        scope=line["scope"],
-        module_class=line["module_class"],
-        phase=Phase(line["phase"]),
-        stack=stacks.get(line["stack"]) or Stack(line["stack"], ()),
-        parameter=line["parameter"],
-        gradient_of=line["gradient_of"],
-        arguments=line["arguments"],
+class _Output(NamedTuple):
+    """An output as it stands in a file."""
+
+    node: int
+    slot: int
+
+
+class _Label(NamedTuple):
+    """What is said of an output."""
+
+    slot: int
+    parameter: str
+    subject: str
+    uninitialised: bool
+
+
+class _Ends(NamedTuple):
+    """The inputs and outputs of a node, as they stand in a file."""
+
+    node: int
+    step: int
+    sources: list[_Output | Outside]
+    labels: list[_Label]
+
+
+class _NodeLine(NamedTuple):
+    """A line of a node: what it needs others for is still to be connected."""
+
+    node: Node
+    forward: int | None
+    ends: _Ends
+
+
+def _stack(line: Fields) -> Stack:
+    frames = line.items("frames")
+    if not all(_is_frame(frame) for frame in frames):
+        line.refuse("frames", "must be a list of file, line, function and whether it is yours")
+    return Stack(line.integer("id"), tuple(Frame(*frame) for frame in frames))
+
+
+def _is_frame(frame: Any) -> bool:
+    kinds = tuple(map(type, frame)) if type(frame) is list else ()
+    return kinds == _FRAME and -SMALL <= frame[1] < SMALL
+
+
+def _node(line: Fields, stacks: dict[int, Stack]) -> _NodeLine:
+    phase = _PHASES.get(line.text("phase"))
+    if phase is None:
+        line.refuse("phase", f"must be one of {', '.join(_PHASES)}")
+    stack = line.integer("stack")
+    node = Node(
+        id=line.node("id"),
+        graph=line.integer("graph", below=SMALL),
+        name=line.text("name"),
+        op_type=line.text("op_type"),
+        op=line.text("op"),
+        scope=line.text("scope"),
+        module_class=line.text("module_class"),
+        phase=phase,
+        stack=stacks.get(stack) or Stack(stack, ()),
+        parameter=line.text("parameter"),
+        gradient_of=line.text("gradient_of"),
+        arguments=line.texts("arguments"),
+    )
+    return _NodeLine(node, line.node_or_none("forward"), _ends(line, "id"))
+
+
+def _ends(line: Fields, node: str = "node") -> _Ends:
+    return _Ends(
+        line.node(node),
+        line.integer("step", -SMALL, SMALL) if "step" in line else -1,
+        [_source_line(source) for source in line.objects("sources", SLOTS)],
+        [_label(output) for output in line.objects("outputs", SLOTS)],
     )
 
 
-def _connect(node: Node, ends: dict[str, Any], nodes: Nodes) -> None:
-    node.sources = [_source(source, nodes) for source in ends["sources"]]
-    for label in ends["outputs"]:
-        output = _output(node, label["slot"])
-        output.parameter, output.subject = label["parameter"], label["subject"]
-        output.uninitialised = label.get("uninitialised", False)
+def _label(output: Fields) -> _Label:
+    return _Label(
+        output.integer("slot", below=SLOTS),
+        output.text("parameter"),
+        output.text("subject"),
+        output.flag("uninitialised", False),
+    )
 
 
-def _source(source: dict[str, Any], nodes: Nodes) -> Source:
+def _source_line(source: Fields) -> _Output | Outside:
     if "kind" in source:
-        return Outside(source["kind"], source["name"], source["subject"])
-    node = nodes.get(source["node"])
+        return Outside(source.text("kind"), source.text("name"), source.text("subject"))
+    return _Output(source.node("node"), source.integer("slot", below=SLOTS))
+
+
+def _connect(node: Node, ends: _Ends, nodes: Nodes) -> None:
+    node.sources = [_source(source, nodes) for source in ends.sources]
+    for label in ends.labels:
+        output = _output(node, label.slot)
+        output.parameter, output.subject = label.parameter, label.subject
+        output.uninitialised = label.uninitialised
+
+
+def _source(source: _Output | Outside, nodes: Nodes) -> Source:
+    if isinstance(source, Outside):
+        return source
+    node = nodes.get(source.node)
     if node is None:
-        return Outside("outside", f"node {source['node']}")
-    return _output(node, source["slot"])
+        return Outside("outside", f"node {source.node}")
+    return _output(node, source.slot)
 
 
 def _output(node: Node, slot: int) -> Output:

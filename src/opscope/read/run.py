@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
-from opscope.events import Frame, Loss, Node, Stack, StepRecord
+from opscope.events import Frame, Node, Stack, StepRecord
+from opscope.messages import say_once
+from opscope.read.checked import Fields, checked_lines, shown
 from opscope.read.graph import Sources, read_nodes, read_sources, read_stacks
+from opscope.read.step_lines import order_line, shape_line, step_line
 from opscope.read.value_type import ValueType
+from opscope.regular import read_regular, why
 from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines, read_object
+from opscope.rundir.jsonlines import read_object
 from opscope.rundir.locks import is_held
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
+from opscope.stats.record import OUTPUT, ROW_BYTES, ROW_DTYPE, UINT, VALID, joined
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""
@@ -32,8 +36,8 @@ def open_run(path: Path) -> Run:
         raise OpscopeError(f"{path} is no run: it has no readable {layout.RUN_FILE}")
     if info.get("format") != layout.FORMAT_VERSION:
         raise OpscopeError(
-            f"{path} has format {info.get('format')}; this opscope reads format "
-            f"{layout.FORMAT_VERSION}. It was written by opscope {info.get('opscope')}"
+            f"{path} has format {shown(info.get('format'))}; this opscope reads format "
+            f"{layout.FORMAT_VERSION}. It was written by opscope {str(info.get('opscope'))[:40]}"
         )
     return Run(path, info)
 
@@ -113,24 +117,21 @@ class Rank:
     @cached_property
     def types(self) -> dict[int, ValueType]:
         """Dtypes and shapes by the id in a row's `shape`."""
-        return {
-            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
-            for line in read_lines(self.path / layout.SHAPES)
-        }
+        return dict(checked_lines(self.path / layout.SHAPES, shape_line))
 
     @cached_property
     def orders(self) -> dict[int, list[Node]]:
         """Distinct execution orders by id."""
-        lines = read_lines(self.path / layout.ORDERS)
+        lines = checked_lines(self.path / layout.ORDERS, order_line)
         return {
-            line["id"]: [self.nodes[node] for node in line["nodes"] if node in self.nodes]
-            for line in lines
+            order: [self.nodes[node] for node in nodes if node in self.nodes]
+            for order, nodes in lines
         }
 
     @cached_property
     def steps(self) -> list[StepRecord]:
         """The steps that ended, in order."""
-        return [self._step(line) for line in read_lines(self.path / layout.STEPS)]
+        return list(checked_lines(self.path / layout.STEPS, self._step))
 
     def stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
@@ -149,32 +150,26 @@ class Rank:
         """The same in parts of some megabytes."""
         for path in layout.segment_files(self.path / layout.STATS):
             rows = read_segment(path)
-            keep = rows["valid"] == VALID
+            keep = (rows["valid"] == VALID) & (rows["kind"] <= UINT) & (rows["io"] <= OUTPUT)
             if nodes is not None:
                 keep &= np.isin(rows["node"], list(nodes))
             if steps is not None:
                 keep &= np.isin(rows["step"], list(steps))
             yield rows[keep]
 
-    def _step(self, line: dict[str, Any]) -> StepRecord:
-        return StepRecord(
-            step=line["step"],
-            orders={int(g): self.orders.get(o, []) for g, o in line["orders"].items()},
-            losses=[
-                Loss(float(loss["value"]), self.nodes.get(loss["node"])) for loss in line["losses"]
-            ],
-            seconds=float(line["seconds"]),
-            skipped=line["skipped"],
-            complete=line["complete"],
-        )
+    def _step(self, line: Fields) -> StepRecord:
+        return step_line(line, self.orders, self.nodes)
 
 
 def read_segment(path: Path) -> Records:
     """The records of one segment, valid or not; none if it has just been dropped."""
     try:
         # A copy, not a map: the writer may cut the file short while we look at it.
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
+        data = b""
+    except OSError as error:
+        say_once(f"{path} {why(error)}; left out")
         data = b""
     return np.frombuffer(data[: len(data) // ROW_BYTES * ROW_BYTES], ROW_DTYPE)
 
@@ -185,6 +180,6 @@ def _what_it_is(path: Path) -> str:
 
 def _text(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8", "replace").split("\n")
-    except FileNotFoundError:
+        return read_regular(path).decode("utf-8", "replace").split("\n")
+    except OSError:
         return []

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from opscope.messages import say_once
+from opscope.regular import read_regular, regular_lines, why
 
 _EXACT_LIMIT = 1 << 53
+_DEPTH = 50
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -78,33 +80,81 @@ class JsonLines:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file that may still be written to: an unfinished last line is left out."""
+    return (value for _, value in numbered_lines(path, Complaints(path)))
+
+
+def numbered_lines(path: Path, complaints: Complaints) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, each with the number of its line; of damaged lines it is told."""
     try:
-        data = path.read_bytes()
+        for number, line in enumerate(regular_lines(path), 1):
+            if not line.endswith(b"\n"):
+                break
+            value = parse_object(line)
+            if value is None:
+                complaints.add(f"line {number}: is no JSON object")
+            else:
+                yield number, value
     except FileNotFoundError:
         return
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        value = parse_object(line)
-        if value is None:
-            say_once(f"{path}:{number} is damaged; the line is left out")
-        else:
-            yield value
+    except OSError as error:
+        complaints.add(why(error))
+    complaints.end()
+
+
+class Complaints:
+    """Says what is wrong with a file, and that it is left out; not of every line of many."""
+
+    SHOWN = 3
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = 0
+
+    def add(self, text: str) -> None:
+        """Something more is wrong."""
+        self._count += 1
+        if self._count <= self.SHOWN:
+            say_once(f"{self._path} {text}; left out")
+
+    def end(self) -> None:
+        """All was read: say how much was not said."""
+        if self._count > self.SHOWN:
+            say_once(f"{self._path}: {self._count - self.SHOWN} more lines are damaged; left out")
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file, None if there is no such file or no object in it."""
     try:
-        return parse_object(path.read_bytes())
+        value = parse_object(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        say_once(f"{path} {why(error)}; left out")
+        return None
+    if value is None:
+        say_once(f"{path}: is no JSON object; left out")
+    return value
 
 
 def parse_object(text: bytes) -> dict[str, Any] | None:
-    """The object in a JSON text, None if it is damaged or something else."""
+    """The object in a JSON text, None if it is damaged, something else or nested too deeply."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and _is_flat(text, value) else None
+
+
+def _is_flat(text: bytes, value: Any) -> bool:
+    """Whether a value can be walked through; most have too few parts to be deep."""
+    return text.count(b"[") + text.count(b"{") < _DEPTH or _fits(value, _DEPTH)
+
+
+def _fits(value: Any, depth: int) -> bool:
+    if not isinstance(value, (list, dict)):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_fits(part, depth - 1) for part in parts)
 
 
 def _portable(value: Any) -> Any:

@@ -28,7 +28,7 @@ HITS = "hits.jsonl"
 HIT_STATES = "hits"
 SEGMENT_SUFFIX = ".rows"
 
-_RANK = re.compile(r"rank_(\d+)")
+_RANK = re.compile(r"rank_([0-9]{1,9})")
 
 
 def run_name(script: str, started: datetime, run_id: str = "") -> str:
@@ -47,7 +47,7 @@ def rank_directories(run: Path) -> dict[int, Path]:
     if not run.is_dir():
         return {}
     found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
-    return dict(sorted((int(match[1]), path) for match, path in found if match))
+    return dict(sorted((int(m[1]), path) for m, path in found if m and path.is_dir()))
 
 
 def segment_file(stats: Path, number: int) -> Path:
@@ -62,7 +62,7 @@ def segment_files(stats: Path) -> list[Path]:
 
 def copied_source(run: Path, file: str) -> Path:
     """Where the copy of a source file is, from its name in a stack."""
-    digest = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    digest = hashlib.sha256(file.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return run / SOURCES / f"{digest}-{_plain(Path(file).name)[-100:]}"
 
 
