@@ -14,6 +14,6 @@ from fuzz.recorded import record
 kind, first, last, *few = sys.argv[1:]
 with tempfile.TemporaryDirectory() as folder:
     recorded = record(kind, Path(folder))
-    failures = campaign(recorded, int(first), int(last), int(few[0]) if few else 0)
+    failures = campaign(kind, recorded, int(first), int(last), int(few[0]) if few else 0)
 print(told(failures))
 print(len(failures), "failures")

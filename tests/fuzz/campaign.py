@@ -15,11 +15,11 @@ _WORKER = Path(__file__).with_name("worker.py")
 Failure = dict[str, Any]
 
 
-def campaign(recorded: Path, first: int, last: int, few: int = 0) -> list[Failure]:
+def campaign(kind: str, recorded: Path, first: int, last: int, few: int = 0) -> list[Failure]:
     """Everything that went wrong with the damages of these seeds."""
     failures: list[Failure] = []
     while first < last:
-        words = [sys.executable, _WORKER, recorded, str(first), str(last), str(few)]
+        words = [sys.executable, _WORKER, kind, recorded, str(first), str(last), str(few)]
         done = subprocess.run(
             words, env=clean_environment(MALLOC_ARENA_MAX="2"), capture_output=True, text=True
         )

@@ -45,7 +45,7 @@ def mutate(root: Path, seed: int) -> str:
     chance = random.Random(seed)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     folders = sorted(path for path in root.rglob("*") if path.is_dir())
-    if chance.random() < 0.06:
+    if folders and chance.random() < 0.06:
         folder = chance.choice(folders)
         change = chance.choice(_ON_FOLDERS)
         done = change(chance, folder)
@@ -167,19 +167,21 @@ def _strange_line(chance: random.Random, data: bytes) -> bytes:
 
 def _json_value(chance: random.Random, data: bytes) -> bytes:
     """Another value somewhere in an object."""
-    value = _changed(chance, json.loads(data))
+    value = json.loads(data)
+    for _ in range(chance.choice((1, 1, 1, 5))):
+        value = _changed(chance, value)
     text = json.dumps(value, ensure_ascii=chance.random() < 0.5)
-    text = text.replace(f'"{_DEEP}"', "[" * _LENGTH + "]" * _LENGTH)
+    depth = chance.choice((60, 600, 5000, _LENGTH))
+    text = text.replace(f'"{_DEEP}"', '[{"a": ' * depth + "[]" + "}]" * depth)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _json_line(chance: random.Random, data: bytes) -> bytes:
-    """Another value somewhere in an object on a line."""
-
-    def change(lines: list[bytes], at: int) -> None:
+    """Another value somewhere in the objects of some lines."""
+    lines = data.splitlines(keepends=True)
+    for at in chance.sample(range(len(lines)), min(len(lines), chance.choice((1, 1, 3)))):
         lines[at] = _json_value(chance, lines[at])
-
-    return _line(chance, data, change)
+    return b"".join(lines)
 
 
 def _changed(chance: random.Random, value: Any) -> Any:
@@ -276,8 +278,8 @@ def _file_as_socket(chance: random.Random, path: Path) -> str:
 
 
 def _file_as_link(chance: random.Random, path: Path) -> str:
-    target = chance.choice(("/dev/zero", "/dev/null", path.name, "nowhere", "/etc/passwd", "/"))
-    path.unlink()
+    target = chance.choice(("/dev/zero", "/dev/null", path.name, "nowhere", ".moved", "/"))
+    path.rename(path.with_name(".moved"))
     path.symlink_to(target)
     return f"is a link to {target}"
 

@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import opscope
-from opscope.commands import main
+from fuzz.recorded import DUMP, SETTINGS, WATCH
+from opscope.commands import build_parser, main
 from opscope.errors import OpscopeError
+from opscope.messages import say
+from opscope.settings.run import load_run_settings
 
 Question = tuple[str, Callable[[], object]]
 
@@ -18,8 +21,10 @@ _WATCH = "OO; WNC; TL max_gt=1; LN; PU; UW; TR range_start_inclusive=0 range_per
 _VALUES = 40
 
 
-def questions(path: Path) -> list[Question]:
+def questions(kind: str, path: Path) -> list[Question]:
     """Each with how a person would ask it."""
+    if kind == SETTINGS:
+        return _about_settings(path)
     name = str(path)
     asked = [
         ["runs", str(path.parent)],
@@ -43,6 +48,24 @@ def questions(path: Path) -> list[Question]:
         (f"opscope.open({name!r}): values", partial(_values, path)),
         (f"opscope.open({name!r}): hits", partial(_hits, path)),
     ]
+
+
+def _about_settings(path: Path) -> list[Question]:
+    words = ["check", "no such run", "--watch", str(path / WATCH)]
+    return [
+        (" ".join(words), partial(main, words)),
+        (f"run --dump {path / DUMP}", partial(_run_settings, path, "--dump", str(path / DUMP))),
+        (f"run --watch {path / WATCH}", partial(_run_settings, path, "--watch", str(path / WATCH))),
+    ]
+
+
+def _run_settings(path: Path, *words: str) -> None:
+    """What `opscope run` makes of its options and files before it runs anything."""
+    try:
+        load_run_settings(vars(build_parser("run").parse_args(["run", *words])), {}, path)
+    except OpscopeError as error:
+        for line in str(error).split("\n"):
+            say(line)
 
 
 def _nodes(path: Path) -> None:

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from helpers.forked import forked_opscope
+from opscope.watch.watch_set import load
 
+WATCH, DUMP = "watch.json", "dump.json"
+
+SETTINGS = "settings"
 KINDS: dict[str, dict[str, Any] | None] = {
     "run": None,
     "npy": {"saved_data": "full", "save_kernel_args": True},
     "bin": {"saved_data": "full", "file_format": "bin"},
     "statistic": {"saved_data": "statistic"},
+    SETTINGS: None,
 }
-"""Kinds of recordings: a run, or a dump with these options."""
+"""What is damaged: a run, a dump with these options, or files of settings."""
 
 _SCRIPT = """
 import torch
@@ -44,9 +49,11 @@ for step in range(3):
 
 
 def record(kind: str, folder: Path) -> Path:
-    """Train under opscope; returns the run or dump, `folder/recorded`."""
+    """Train under opscope; returns the run or dump, or where settings are: `folder/recorded`."""
     (folder / "train.py").write_text(_SCRIPT)
     path = folder / "recorded"
+    if kind == SETTINGS:
+        return _settings(path)
     if KINDS[kind] is None:
         words: list[str | Path] = ["run", "--run-dir", path, "train.py"]
     else:
@@ -54,6 +61,16 @@ def record(kind: str, folder: Path) -> Path:
         words = ["run", "--dump", "dump.json", "train.py"]
     done = forked_opscope(*words, cwd=folder)
     assert path.is_dir(), done.stderr
+    return path
+
+
+def _settings(path: Path) -> Path:
+    """A file for each option that takes one, and a project's own."""
+    path.mkdir()
+    load("recommended; TL max_gt=10 scope=*/conv1-*").save(path / WATCH)
+    config = _config(path / "dump", {"saved_data": "full", "save_kernel_args": True})
+    (path / DUMP).write_text(json.dumps(config, indent=1))
+    (path / "opscope.toml").write_text('every = 2\nsteps = "0|5-8"\nwatch = "TO; WO"\n')
     return path
 
 

@@ -1,6 +1,6 @@
 """Asks damaged recordings, one after the other, in a process with a limit on time and memory.
 
-python worker.py RECORDED FIRST LAST FEW: for each seed a copy of RECORDED is damaged and asked
+python worker.py KIND RECORDED FIRST LAST FEW: for each seed a copy of RECORDED is damaged and asked
 FEW questions (0 for all). Lines of JSON on stdout say which seed begins and what went wrong.
 """
 
@@ -82,15 +82,16 @@ def _escape_in(text: str) -> str:
     return f"raw {found[0]!a} in {text[max(0, found.start() - 80) : found.end() + 40]!a}"
 
 
-def examine(recorded: Path, folder: Path, seed: int, few: int) -> None:
+def examine(kind: str, recorded: Path, folder: Path, seed: int, few: int) -> None:
     """Damage a copy and ask it; says what goes wrong."""
     path = folder / "damaged"
     shutil.copytree(recorded, path)
+    say(seed=seed, damage="unknown")
     damage = mutate(path, seed)
     say(seed=seed, damage=damage)
-    asked = questions(path)
+    asked = questions(kind, path)
     if few:
-        asked = random.Random(seed).sample(asked, few)
+        asked = random.Random(seed).sample(asked, min(few, len(asked)))
     for question, ask in asked:
         forget_said()
         if problem := problem_with(ask):
@@ -112,11 +113,11 @@ def say(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def limit(recorded: Path, folder: Path) -> None:
+def limit(kind: str, recorded: Path, folder: Path) -> None:
     """Set the limits, once all that is ever imported is in memory."""
     signal.signal(signal.SIGALRM, _hang)
     shutil.copytree(recorded, folder / "sound")
-    for question, ask in questions(folder / "sound"):
+    for question, ask in questions(kind, folder / "sound"):
         if problem := problem_with(ask):
             say(seed=-1, damage="none", question=question, problem=problem)
     remove(folder)
@@ -130,14 +131,15 @@ def _hang(*_: object) -> None:
 
 def main() -> None:
     """See the beginning of this file."""
-    recorded, first, last, few = Path(sys.argv[1]), *map(int, sys.argv[2:5])
+    kind, recorded = sys.argv[1], Path(sys.argv[2])
+    first, last, few = map(int, sys.argv[3:6])
     with tempfile.TemporaryDirectory() as around:
         os.chdir(around)
         folder = Path(around) / "cases"
         folder.mkdir()
-        limit(recorded, folder)
+        limit(kind, recorded, folder)
         for seed in range(first, last):
-            examine(recorded, folder, seed, few)
+            examine(kind, recorded, folder, seed, few)
 
 
 if __name__ == "__main__":

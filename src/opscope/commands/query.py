@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from opscope.commands.interrupt import interruptible
 from opscope.commands.output import add_json_flag, print_csv, print_json, print_table
 from opscope.errors import OpscopeError
 from opscope.read.find import find_run
@@ -28,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
-    columns, rows = _ask(connect(open_run(find_run(args.run))), args.sql)
+    connection = connect(open_run(find_run(args.run)))
+    columns, rows = interruptible(lambda: _ask(connection, args.sql), connection.interrupt)
     if args.json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     elif args.csv:

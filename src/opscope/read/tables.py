@@ -128,8 +128,15 @@ def _create(connection: Any, table: str, lines: list[tuple[Any, ...]]) -> None:
 
 def _objects(column: tuple[Any, ...]) -> Any:
     array = np.empty(len(column), dtype=object)
-    array[:] = column
+    array[:] = [_encodable(value) for value in column]
     return array
+
+
+def _encodable(value: Any) -> Any:
+    """Text that UTF-8 has no bytes for, such as names of files that are not UTF-8, escaped."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def _node(rank: Rank, node: Node) -> tuple[Any, ...]:
