@@ -21,7 +21,7 @@ LONG = "select sum(a.range * b.range) from range(100000000) a, range(100000) b"
 def start(*words: str | Path, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "opscope", *map(str, words)],
-        env=clean_environment(),
+        env=clean_environment(PYTHONUNBUFFERED=""),
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
@@ -37,10 +37,13 @@ def seconds_of(process: subprocess.Popen[str]) -> float:
 def test_ctrl_c_ends_a_query_in_one_line(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     process = start("query", tmp_path / "run", LONG)
-    while seconds_of(process) < 2:  # so long that it can only be the query
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    try:
+        while seconds_of(process) < 2:  # so long that it can only be the query
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
     assert (process.returncode, out, err) == (130, "", "opscope: interrupted\n")
 
 
