@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
-from opscope.read.checked import SLOTS, SMALL, Fields, checked_lines
+from opscope.read.checked import NODES, SLOTS, SMALL, Fields, checked_lines
 from opscope.rundir import layout
 
 Nodes = dict[int, Node]
@@ -120,7 +120,7 @@ def _ends(line: Fields, node: str = "node") -> _Ends:
     return _Ends(
         line.node(node),
         line.integer("step", -SMALL, SMALL) if "step" in line else -1,
-        [_source_line(source) for source in line.objects("sources", SLOTS)],
+        _sources_in(line),
         [_label(output) for output in line.objects("outputs", SLOTS)],
     )
 
@@ -132,6 +132,23 @@ def _label(output: Fields) -> _Label:
         output.text("subject"),
         output.flag("uninitialised", False),
     )
+
+
+def _sources_in(line: Fields) -> list[_Output | Outside]:
+    """The sources of a line; most are outputs of nodes, and taken as they are if they can be."""
+    outputs = [_output_in(source) for source in line.items("sources")]
+    if None not in outputs:
+        return outputs  # type: ignore[return-value]
+    return [_source_line(source) for source in line.objects("sources", SLOTS)]
+
+
+def _output_in(source: Any) -> _Output | None:
+    if type(source) is not dict or "kind" in source:
+        return None
+    node: Any = source.get("node")
+    slot: Any = source.get("slot")
+    is_there = type(node) is int and type(slot) is int and 0 <= node < NODES and 0 <= slot < SLOTS
+    return _Output(node, slot) if is_there else None
 
 
 def _source_line(source: Fields) -> _Output | Outside:

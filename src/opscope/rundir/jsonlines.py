@@ -14,6 +14,7 @@ from opscope.regular import read_regular, regular_lines, why
 
 _EXACT_LIMIT = 1 << 53
 _DEPTH = 50
+_DECODER = json.JSONDecoder()
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -139,7 +140,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 def parse_object(text: bytes) -> dict[str, Any] | None:
     """The object in a JSON text, None if it is damaged, something else or nested too deeply."""
     try:
-        value = json.loads(text)
+        value = _DECODER.decode(text.decode())
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and _is_flat(text, value) else None
