@@ -1,4 +1,4 @@
-"""Reading files that may be anything: only regular ones are read, and nothing is waited for."""
+"""Files and directories that may be anything: only regular files are read, none is waited for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from opscope.messages import say_once
 
 LIMIT = 64 << 20
 """No file is read as a whole, and no line of one, that has more bytes."""
@@ -60,6 +62,23 @@ def regular_lines(path: str | Path) -> Iterator[bytes]:
             if len(line) == LIMIT and not line.endswith(b"\n"):
                 raise OSError(errno.EFBIG, f"has a line of more than {LIMIT} bytes", str(path))
             yield line
+
+
+def is_directory(path: Path) -> bool:
+    """Whether there is a directory, as far as that can be seen."""
+    try:
+        return path.is_dir()
+    except OSError:  # above it is one that must not be looked into
+        return False
+
+
+def entries(directory: Path) -> list[Path]:
+    """What is in a directory, sorted; nothing where it must not be looked into, which is said."""
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        say_once(f"{directory} cannot be looked into: {why(error)}; left out")
+        return []
 
 
 def why(error: OSError) -> str:

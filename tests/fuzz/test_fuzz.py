@@ -18,7 +18,7 @@ FIRST = 20_000
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
-    count = 200 if kind == "run" else 80
+    count = 160 if kind == "run" else 80
     failures = campaign(kind, record(kind, tmp_path), 0, count, few=4)
     assert not failures, told(failures)
 
@@ -27,7 +27,7 @@ def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_damaged_recordings(kind: str, tmp_path: Path) -> None:
-    failures = campaign(kind, record(kind, tmp_path), FIRST, FIRST + 1500)
+    failures = campaign(kind, record(kind, tmp_path), FIRST, FIRST + 1000)
     assert not failures, told(failures)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opscope import regular
-from opscope.regular import open_regular, read_regular, regular_lines
+from opscope.regular import entries, is_directory, open_regular, read_regular, regular_lines
 
 
 def refusal(path: Path) -> str:
@@ -60,3 +60,19 @@ def test_lines_of_the_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(regular, "LIMIT", 4)
     (tmp_path / "file").write_bytes(b"abc\nd")
     assert [*regular_lines(tmp_path / "file")] == [b"abc\n", b"d"]
+
+
+def test_what_is_in_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a").write_bytes(b"")
+    assert entries(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert not capsys.readouterr().err
+    assert entries(tmp_path / "a") == []
+    said = f"opscope: {tmp_path / 'a'} cannot be looked into: Not a directory; left out\n"
+    assert capsys.readouterr().err == said
+
+
+def test_whether_there_is_a_directory(tmp_path: Path) -> None:
+    assert is_directory(tmp_path)
+    assert not is_directory(tmp_path / "a")
+    assert not is_directory(tmp_path / ("a" * 5000))

@@ -21,6 +21,7 @@ from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_s
 from opscope.read.run import Records
 from opscope.read.stored import Stored
 from opscope.read.value_type import ValueType
+from opscope.regular import entries, is_directory
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import rank_directories
 from opscope.stats.record import INPUT, INT, OUTPUT, ROW_DTYPE, UINT, VALID, joined
@@ -50,21 +51,21 @@ class DumpValues(NamedTuple):
 
 def is_dump(path: Path) -> bool:
     """Whether a path is a dump, or one rank of it."""
-    if (path / METADATA).is_dir():
+    if is_directory(path / METADATA):
         return True
-    return any((rank / METADATA).is_dir() for rank in rank_directories(path).values())
+    return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
 
 
 def open_dump(path: Path) -> Dump:
     """The dump in a directory; that of a rank is a dump of this rank."""
-    if (path / METADATA).is_dir():
+    if is_directory(path / METADATA):
         found = {
             number: rank
             for number, rank in rank_directories(path.resolve().parent).items()
             if rank == path.resolve()
         }
         return Dump(path, found or {0: path})
-    ranks = {n: p for n, p in rank_directories(path).items() if (p / METADATA).is_dir()}
+    ranks = {n: p for n, p in rank_directories(path).items() if is_directory(p / METADATA)}
     if not ranks:
         raise OpscopeError(f"{path} is no dump: there is no rank_N/{METADATA} in it")
     return Dump(path, ranks)
@@ -132,7 +133,7 @@ class DumpRank:
     def orders(self) -> dict[int, list[str]]:
         """Graph → its operators in the order they ran."""
         folder = self.path / ORDERS
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        files = entries(folder) if is_directory(folder) else []
         found = {int(m[1]): read_order(f) for f in files if (m := _ORDER.fullmatch(f.name))}
         for graph in {graph for graph, _ in self.directories} - found.keys():
             self._note(
@@ -276,7 +277,7 @@ class DumpRank:
 
 def _nets(rank: Path, name: object) -> list[Path]:
     """The directories of networks: the one the config names, else all that look like one."""
-    others = [path for path in sorted(rank.iterdir()) if path.is_dir()]
+    others = [path for path in entries(rank) if is_directory(path)]
     named = [path for path in others if path.name == name]
     if named:
         return named
@@ -284,8 +285,8 @@ def _nets(rank: Path, name: object) -> list[Path]:
 
 
 def _numbered(directory: Path) -> list[Path]:
-    found = (path for path in directory.iterdir() if count_in(path.name, 1 << 31) is not None)
-    return [path for path in found if path.is_dir()]
+    found = (path for path in entries(directory) if count_in(path.name, 1 << 31) is not None)
+    return [path for path in found if is_directory(path)]
 
 
 def _type_in(name: str) -> str:

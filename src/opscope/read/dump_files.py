@@ -12,6 +12,7 @@ from opscope.messages import say_once
 from opscope.read.csv_lines import count_in, read_csv
 from opscope.read.safetensors_file import read_head
 from opscope.read.stored import Stored
+from opscope.regular import why
 from opscope.rundir.jsonlines import parse_object
 
 STATISTIC, MAPPING, PACK = "statistic.csv", "mapping.csv", "values.safetensors"
@@ -56,8 +57,12 @@ def list_directory(directory: Path) -> Listing:
 
 def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
     """The values by the name that each has as a file of its own."""
-    with os.scandir(directory) as entries:
-        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except OSError as error:
+        say_once(f"{directory} cannot be looked into: {why(error)}; left out")
+        return
     for name in names:
         path = f"{directory}/{name}"
         if name.endswith(_NPY):

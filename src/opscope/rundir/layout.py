@@ -8,6 +8,8 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
+from opscope.regular import entries, is_directory
+
 FORMAT_VERSION = 1
 
 RUNS = "opscope-runs"
@@ -44,10 +46,10 @@ def rank_directory(run: Path, rank: int) -> Path:
 
 def rank_directories(run: Path) -> dict[int, Path]:
     """The directories of all ranks there are, by rank."""
-    if not run.is_dir():
+    if not is_directory(run):
         return {}
-    found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
-    return dict(sorted((int(m[1]), path) for m, path in found if m and path.is_dir()))
+    found = ((_RANK.fullmatch(path.name), path) for path in entries(run))
+    return dict(sorted((int(m[1]), path) for m, path in found if m and is_directory(path)))
 
 
 def segment_file(stats: Path, number: int) -> Path:
@@ -57,7 +59,8 @@ def segment_file(stats: Path, number: int) -> Path:
 
 def segment_files(stats: Path) -> list[Path]:
     """The segments there are, oldest first."""
-    return sorted(stats.glob(f"*{SEGMENT_SUFFIX}"))
+    found = entries(stats) if is_directory(stats) else []
+    return [path for path in found if path.suffix == SEGMENT_SUFFIX]
 
 
 def copied_source(run: Path, file: str) -> Path:
