@@ -130,8 +130,8 @@ class Calls:
         if not isinstance(source, Output):
             return None
         index = self._indexed()
-        crossing = index.crossings.get((call, slot))
-        if crossing is not None:
+        crossing = index.crossings.get((call, slot), -1)
+        if 0 <= crossing < call:
             return crossing
         of_node = index.calls.get(source.node.id, ())
         at = bisect_right(of_node, call - 1)

@@ -9,6 +9,8 @@ from typing import Any
 
 HIT = 3
 """The exit code of a program that a hit has ended, or that found hits."""
+INTERRUPTED = 130
+"""The exit code of a program that the person has ended with Ctrl-C."""
 
 
 class OpscopeError(Exception):

@@ -6,13 +6,15 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from opscope.escapes import escaped
+
 _said: set[str] = set()
 _lock = threading.Lock()
 
 
 def say(text: str) -> None:
     """Print a line for the person; stdout belongs to the script."""
-    _write(f"opscope: {text}\n")
+    _write(f"opscope: {escaped(text)}\n")
 
 
 def say_lines(lines: Sequence[str]) -> None:

@@ -91,6 +91,9 @@ class Small:
         self.cursor[2] = address_of(self.buffer)
 
 
+CALL = 8
+
+
 class Setup:
     """A meter and what it said."""
 
@@ -98,11 +101,13 @@ class Setup:
         self.engine = Counting()
         self.kinds: list[tuple[int, str, tuple[int, ...]]] = []
         self.meter = Meter(self.engine, lambda *kind: self.kinds.append(kind))
+        self.made_in = CALL
+        self.meter.made_in = lambda tensor: self.made_in
         self.node = Node(0, 0, "n", "add", "add", "", "", Phase.FORWARD, Stack(0, ()))
         self.outputs = [Output(self.node, slot) for slot in range(4)]
 
     def measure(self, tensor: Any, source: Any = None, side: int = INPUT, **more: Any) -> None:
-        self.meter.measure(3, 0, 8, side, more.pop("slot", 0), tensor, source, **more)
+        self.meter.measure(3, 0, CALL, side, more.pop("slot", 0), tensor, source, **more)
 
     def end(self) -> list[Any]:
         """The rows of the step."""
@@ -170,6 +175,14 @@ def test_another_tensor_of_the_same_source_is_read(setup, other) -> None:
     assert setup.engine.read == 2
     _, second = setup.end()
     assert second.shape == tuple(other(tensor).shape)
+
+
+def test_an_output_of_another_call_of_the_same_node_is_read(setup) -> None:
+    tensor = torch.arange(4.0)
+    setup.measure(tensor, setup.outputs[0], OUTPUT)
+    setup.made_in = CALL + 1
+    setup.measure(tensor, setup.outputs[0])
+    assert setup.engine.read == 2
 
 
 def test_a_view_takes_the_row_of_what_it_views(setup) -> None:

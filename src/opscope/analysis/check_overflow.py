@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from opscope.analysis.check_findings import Findings, Scope
 from opscope.analysis.check_select import Selector
+from opscope.analysis.check_values import of_known_nodes
 from opscope.analysis.soundness import Birth, Soundness
 from opscope.events import Node, Phase
 from opscope.read.run import Rank
@@ -58,6 +59,7 @@ class Overflows:
         for step in sorted(self._steps | {self._first}):
             soundness.begin()
             rows = rank.stats(steps={step})
+            rows = rows[of_known_nodes(rows, rank.nodes)]
             calls = rank.calls(step, rows)
             births = [*soundness.follow(rows[rows["call"] < len(calls)], calls)]
             record = records.get(step)

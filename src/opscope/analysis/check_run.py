@@ -20,6 +20,7 @@ from opscope.analysis.check_values import (
     counts_range,
     ends_of,
     in_range_by_rows,
+    of_known_nodes,
     take,
 )
 from opscope.analysis.check_weights import ParameterInputs, Weights, change_by_rows
@@ -91,9 +92,8 @@ class _RunCheck:
 
     def _parts(self) -> Iterator[Records]:
         """Rows of nodes that are known; a run that is being written may have more."""
-        limit = max(self.nodes, default=-1) + 1
         for records in self.rank.parts_of_stats():
-            known = records["node"] < limit
+            known = of_known_nodes(records, self.nodes)
             yield records if known.all() else records[known]
 
     def _wants(self, records: Records) -> Flags:

@@ -63,8 +63,10 @@ def check_unchanged(
     nodes: dict[int, Node],
 ) -> None:
     """PU: parameters that are trained and have the same numbers in every step."""
+    if not len(weights.records):
+        return
     columns = [np.ascontiguousarray(weights.records[n]).view(np.int64) for n in _NUMBERS]
-    bits = np.stack(columns, axis=1) if columns else np.empty((0, 5), np.int64)
+    bits = np.stack(columns, axis=1)
     same = (bits == bits[weights.previous]).all(axis=1) & (weights.previous >= 0)
     starts = np.flatnonzero(weights.previous < 0).tolist()
     for start, end in zip(starts, [*starts[1:], len(bits)], strict=True):

@@ -164,6 +164,18 @@ def _lacking(watchpoint: Watchpoint, batch: Batch) -> list[str]:
     return sorted(needed - batch.known)
 
 
+def of_known_nodes(records: Records, nodes: Mapping[int, Node]) -> Flags:
+    """Which rows are of nodes that are known; a run being written, or damaged, may have others."""
+    limit = max(nodes, default=-1) + 1
+    numbers = records["node"]
+    if len(nodes) == limit:
+        return numbers < limit
+    there = np.zeros(limit + 1, bool)
+    there[list(nodes)] = True
+    known: Flags = there[np.minimum(numbers, limit)]
+    return known
+
+
 def take(column: object, chosen: Flags | Indices) -> object:
     """The chosen entries of a column, or of each column of a change."""
     if column is None or isinstance(column, np.ndarray):

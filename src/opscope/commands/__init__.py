@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from opscope.commands.run import VALUE_OPTIONS
-from opscope.errors import OpscopeError
+from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
+from opscope.regular import why
 
 VERBS = ("run", "runs", "hits", "show", "check", "query", "convert", "doctor")
 
@@ -47,25 +50,48 @@ def build_parser(verb: str = "") -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `opscope` program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    rest: list[str] = []
-    if words[:1] == ["run"]:
-        words, rest = split_command(words)
-    args = build_parser(words[0] if words else "").parse_args(words)
-    args.command_line = rest
     try:
-        code: int = args.command(args)
+        return _run(words) if words[:1] == ["run"] else _look(words)
     except OpscopeError as error:
-        for line in str(error).splitlines():
+        for line in str(error).split("\n"):
             say(line)
         return error.exit_code
-    except BrokenPipeError:
-        if args.verb == "run":
-            raise
-        # `opscope query … | head`: the reader has left, which is fine.
-        if sys.stderr is not None:
-            sys.stderr.close()
-        return 0
+
+
+def _run(words: list[str]) -> int:
+    """`opscope run`: what the script raises is the script's."""
+    words, rest = split_command(words)
+    args = build_parser("run").parse_args(words)
+    args.command_line = rest
+    code: int = args.command(args)
     return code
+
+
+def _look(words: list[str]) -> int:
+    """A verb that reads: whatever ends it does so in one line."""
+    try:
+        args = build_parser(words[0] if words else "").parse_args(words)
+        code: int = args.command(args)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # `opscope query … | head`: the reader has left, which is fine
+        _leave_stdout()
+        return 0
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one line is on its way
+        say("interrupted")
+        return INTERRUPTED
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise OpscopeError(f"{place}{why(error)}") from None
+
+
+def _leave_stdout() -> None:
+    """What is still to be written goes nowhere, or Python would complain of it at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def split_command(words: list[str]) -> tuple[list[str], list[str]]:

@@ -17,6 +17,7 @@ from opscope.commands.output import (
     hit_row,
     print_hits,
     print_json,
+    print_line,
 )
 from opscope.errors import HIT, ConfigError, OpscopeError, Problem
 
@@ -86,15 +87,17 @@ def _phases(text: str | None) -> list[str]:
 def _print(checked: Checked, first: int) -> None:
     if checked.hits:
         print_hits([hit_row(hit.to_json()) for hit in checked.hits], first)
-    print(_summary(checked), flush=True)
+        print_line()
+    print_line(_summary(checked))
     if checked.unchecked:
-        print("\nnot checked:")
+        print_line()
+        print_line("not checked:")
     for each in checked.unchecked:
         count = f"{each.count} value{'s' if each.count > 1 else ''}: " if each.count else ""
         example = f" ({each.example})" if each.example else ""
-        print(f"  {each.watchpoint.label}: {count}{each.reason}{example}")
+        print_line(f"  {each.watchpoint.label}: {count}{each.reason}{example}")
     for note in checked.notes:
-        print(f"  note: {note}")
+        print_line(f"  note: {note}")
 
 
 def _summary(checked: Checked) -> str:
@@ -104,4 +107,4 @@ def _summary(checked: Checked) -> str:
     for hit in checked.hits:
         by_label[hit.watchpoint.label] = by_label.get(hit.watchpoint.label, 0) + 1
     parts = ", ".join(f"{count} of {label}" for label, count in by_label.items())
-    return f"\n{len(checked.hits):,} hits in {checked.values:,} checks: {parts}"
+    return f"{len(checked.hits):,} hits in {checked.values:,} checks: {parts}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from opscope.commands.output import add_json_flag, print_json
+from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.errors import OpscopeError
+from opscope.messages import say
 
 _PREVIOUS = ".previous"
 
@@ -31,15 +32,21 @@ def run(args: argparse.Namespace) -> int:
     packs = _packs_in(path)
     base = path if path.is_dir() else path.parent
     written = []
+    code = 0
     for pack in packs:
         target = pack.parent if args.output is None else args.output / pack.parent.relative_to(base)
-        files, size = unpack(pack, target)
+        try:
+            files, size = unpack(pack, target)
+        except OpscopeError as error:  # the others may be sound
+            say(str(error))
+            code = error.exit_code
+            continue
         written.append({"pack": str(pack), "to": str(target), "files": files, "bytes": size})
         if not args.json:
-            print(f"{files:,} files ({size / 1e6:,.1f} MB) in {target}")
+            print_line(f"{files:,} files ({size / 1e6:,.1f} MB) in {target}")
     if args.json:
         print_json(written)
-    return 0
+    return code
 
 
 def _packs_in(path: Path) -> list[Path]:

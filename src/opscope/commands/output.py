@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -23,12 +24,18 @@ def add_json_flag(parser: argparse.ArgumentParser) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; NaN, infinities and integers beyond 2**53 are strings."""
-    print(dumps(value, indent=2))
+    print(escaped_json(dumps(value, indent=2)))
+
+
+def print_line(text: str = "") -> None:
+    """Print one line; whatever comes from files is shown escaped."""
+    print(escaped(text))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table: with rich on a terminal that has it, else as aligned text."""
-    texts = [[cell(value) for value in row] for row in rows]
+    columns = [escaped(column) for column in columns]
+    texts = [[escaped(cell(value)) for value in row] for row in rows]
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
     if not (_is_terminal(sys.stdout) and _print_rich(columns, texts, right)):
         _print_plain(columns, texts, right)

@@ -6,10 +6,15 @@ For example: opscope query last "select name, max(max) from stats group by name 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+from opscope.commands.interrupt import interruptible
 from opscope.commands.output import add_json_flag
 from opscope.commands.streaming import stream_csv, stream_json, stream_table
 from opscope.errors import OpscopeError
+
+if TYPE_CHECKING:
+    from opscope.read.tables import Tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,15 +33,14 @@ def run(args: argparse.Namespace) -> int:
     if args.json and args.csv:
         raise OpscopeError("--json and --csv exclude each other")
     with Tables(open_recording(args.run), args.sql) as tables:
-        names, lines = tables.ask(args.sql)
-        columns = _distinct(names)
-        if args.json:
-            stream_json(columns, lines)
-        elif args.csv:
-            stream_csv(columns, lines)
-        else:
-            stream_table(columns, lines)
+        interruptible(lambda: _answer(tables, args), tables.interrupt)
     return 0
+
+
+def _answer(tables: Tables, args: argparse.Namespace) -> None:
+    names, lines = tables.ask(args.sql)
+    stream = stream_json if args.json else stream_csv if args.csv else stream_table
+    stream(_distinct(names), lines)
 
 
 def _distinct(names: list[str]) -> list[str]:

@@ -55,12 +55,13 @@ def _summary(path: Path) -> Summary | None:
 
 def _line(summary: Summary) -> list[Any]:
     values: dict[str, Any] = summary._asdict()
-    values |= {"started": _moment(summary.started), "size": size(summary.size)}
+    values |= {"started": _local(summary.started), "size": size(summary.size)}
     return list(values.values())[: len(_COLUMNS)]
 
 
-def _moment(text: str) -> str:
+def _local(started: str) -> str:
+    """A time as clocks here show it; what is no time, as it stands in the file."""
     try:
-        return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
-    except ValueError:
-        return "-"
+        return f"{datetime.fromisoformat(started).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return started[:40] or "-"

@@ -14,14 +14,17 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opscope.commands.output import add_json_flag, cell, print_json, print_table
+from opscope.commands.output import add_json_flag, cell, print_json, print_line, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO
+from opscope.messages import say
 from opscope.read.nodes import Address, find_node, parse_address
 from opscope.rundir.layout import HIT_STATES
 
 if TYPE_CHECKING:
+    from opscope.read.hit_state import SavedTensor
     from opscope.read.recording import RankReader
+    from opscope.stats.row import Row
 
 _FACTS = ("op", "scope", "phase", "forward", "parameter", "gradient_of")
 _NUMBERS = ("min", "max", "mean", "std", "l2")
@@ -78,7 +81,7 @@ def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
     facts = state_facts(state)
     rows = []
     for part, tensor in tensors_in(state):
-        numbers = tensor.stats()
+        numbers = _numbers_of(tensor)
         rows.append(
             {
                 "part": part,
@@ -91,14 +94,23 @@ def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
     if as_json:
         print_json({"path": str(state), **facts, "tensors": rows})
         return 0
-    print(f"{state}  (step {facts.get('step')}, rank {facts.get('rank')})")
-    print(f"  {'began in':<12} {facts.get('node')}\n  {'line':<12} {facts.get('where')}")
+    print_line(f"{state}  (step {facts.get('step')}, rank {facts.get('rank')})")
+    print_line(f"  {'began in':<12} {facts.get('node')}")
+    print_line(f"  {'line':<12} {facts.get('where')}")
     for left_out in facts.get("left_out", ()):
-        print(f"  {'not saved':<12} {left_out}")
-    print()
+        print_line(f"  {'not saved':<12} {left_out}")
+    print_line()
     columns = ("part", "name", "dtype", "shape", *_NUMBERS, *_COUNTS)
     print_table(columns, [[row[name] for name in columns] for row in rows])
     return 0
+
+
+def _numbers_of(tensor: SavedTensor) -> Row | None:
+    try:
+        return tensor.stats()
+    except OpscopeError as error:
+        say(str(error))
+        return None
 
 
 def _narrow(view: Data, address: Address) -> None:
@@ -136,31 +148,33 @@ def _keep_last(view: Data, count: int) -> int:
 
 
 def _print(view: Data, earlier: int) -> None:
-    print(f"{view['name']}  (node {view['node']}, graph {view['graph']}, rank {view['rank']})")
+    print_line(f"{view['name']}  (node {view['node']}, graph {view['graph']}, rank {view['rank']})")
     for name in _FACTS:
         if view[name]:
-            print(f"  {name.replace('_', ' '):<12} {view[name]}")
+            print_line(f"  {name.replace('_', ' '):<12} {view[name]}")
     for name, text in view["arguments"].items():
-        print(f"  {'argument':<12} {name}={text}")
+        print_line(f"  {'argument':<12} {name}={text}")
     _print_stack(view["stack"])
     for value in view["inputs"] + view["outputs"]:
         _print_value(value)
     if earlier:
-        print(f"\n{earlier} earlier steps are not shown; --last 0 shows all")
+        print_line()
+        print_line(f"{earlier} earlier steps are not shown; --last 0 shows all")
 
 
 def _print_stack(stack: list[Data]) -> None:
     for frame in [frame for frame in stack if frame["user"]] or stack:
-        print(f"  {frame['file']}:{frame['line']} in {frame['function']}")
+        print_line(f"  {frame['file']}:{frame['line']} in {frame['function']}")
         if frame["code"]:
-            print(f"      {frame['code']}")
+            print_line(f"      {frame['code']}")
 
 
 def _print_value(value: Data) -> None:
-    print(f"\n{value['io']} {value['slot']}{_origin(value)}")
+    print_line()
+    print_line(f"{value['io']} {value['slot']}{_origin(value)}")
     if not value["rows"] and not value["between"]:
         never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
-        print(f"  no numbers{never}")
+        print_line(f"  no numbers{never}")
         return
     columns = ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count")
     lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]

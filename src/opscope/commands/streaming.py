@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from opscope.commands.output import cell, print_table
+from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
 
 _MEASURED = 1000
@@ -34,8 +35,12 @@ def stream_csv(columns: Sequence[str], lines: Lines) -> None:
     if sys.stdout is None:
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(lines)
+    writer.writerow(map(escaped, columns))
+    writer.writerows(map(_escaped_text, line) for line in lines)
+
+
+def _escaped_text(value: Any) -> Any:
+    return escaped(value) if isinstance(value, str) else value
 
 
 def stream_table(columns: Sequence[str], lines: Lines) -> None:
@@ -44,17 +49,18 @@ def stream_table(columns: Sequence[str], lines: Lines) -> None:
     if len(first) < _MEASURED:
         print_table(columns, first)
         return
-    texts = [[cell(value) for value in line] for line in first]
+    columns = [escaped(column) for column in columns]
+    texts = [[escaped(cell(value)) for value in line] for line in first]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     numeric = [_is_number(line) for line in zip(*first, strict=True)]
     for text in (list(columns), *texts):
         _print_line(text, widths, numeric)
     for line in lines:
-        _print_line([cell(value) for value in line], widths, numeric)
+        _print_line([escaped(cell(value)) for value in line], widths, numeric)
 
 
 def _object(columns: Sequence[str], line: Sequence[Any]) -> str:
-    text = dumps(dict(zip(columns, line, strict=True)), indent=2)
+    text = escaped_json(dumps(dict(zip(columns, line, strict=True)), indent=2))
     return "\n".join(f"  {part}" for part in text.split("\n"))
 
 

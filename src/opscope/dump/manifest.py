@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from opscope.dump.subject import CONSTANTS
+from opscope.regular import read_regular
 
 METADATA = ".dump_metadata"
 MANIFEST = f"{METADATA}/manifest.json"
@@ -163,8 +164,8 @@ class Manifest:
 def run_of(rank_directory: Path) -> str | None:
     """The run that wrote a `rank_N` directory, if its manifest can be read."""
     try:
-        content = json.loads((rank_directory / MANIFEST).read_text())
-    except (OSError, ValueError):
+        content = json.loads(read_regular(rank_directory / MANIFEST))
+    except (OSError, ValueError, RecursionError):
         return None
     return content.get("run") if isinstance(content, dict) else None
 

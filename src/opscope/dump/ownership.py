@@ -18,6 +18,7 @@ from opscope.dump.files import make_directory
 from opscope.dump.manifest import run_of
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
+from opscope.regular import read_regular
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
@@ -155,8 +156,8 @@ def _lock(descriptor: int, kind: int, patience_s: float = _PATIENCE_S) -> bool:
 
 def _holder(file: Path) -> dict[str, object]:
     try:
-        holder = json.loads(file.read_text())
-    except (OSError, ValueError):
+        holder = json.loads(read_regular(file))
+    except (OSError, ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) else {}
 

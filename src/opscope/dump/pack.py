@@ -8,6 +8,7 @@ complex numbers are pairs of floats, which the end of their name tells.
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import numpy as np
 
 from opscope.dump.files import TempFiles, write_all
 from opscope.dump.npy import Array
+from opscope.regular import LIMIT, open_regular
 
 FILE_NAME = "values.safetensors"
 VERSION = "1"
@@ -164,19 +166,21 @@ class PackReader:
 
     def __init__(self, path: Path) -> None:
         self._file = path
-        with path.open("rb") as file:
+        with open(open_regular(path, follow=True), "rb") as file:
             (size,) = _SIZE.unpack(file.read(_SIZE.size))
-            if size > path.stat().st_size:
+            whole = os.fstat(file.fileno()).st_size
+            if size > min(whole, LIMIT):
                 raise ValueError("its header does not end")
             content = json.loads(file.read(size))
         self._start = _SIZE.size + size
         metadata = content.pop("__metadata__", {})
         self.is_dump = "opscope_dump" in metadata
-        self.repeats: dict[str, str] = json.loads(metadata.get("repeats", "{}"))
         self._entries = {
-            name: Entry(entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
-            for name, entry in content.items()
+            name: _entry(name, entry, whole - self._start) for name, entry in content.items()
         }
+        self.repeats: dict[str, str] = json.loads(metadata.get("repeats", "{}"))
+        if not all(saved in self._entries for saved in self.repeats.values()):
+            raise ValueError("a value repeats one that is not there")
 
     def __iter__(self) -> Iterator[str]:
         yield from self._entries
@@ -194,6 +198,21 @@ class PackReader:
         count = (end - start) // dtype.itemsize
         array = np.fromfile(self._file, dtype, count, offset=self._start + start)
         return array.reshape(shape)
+
+
+def _entry(name: str, entry: dict[str, Any], room: int) -> Entry:
+    """Where a value is, if it can be there."""
+    start, end = entry["data_offsets"]
+    found = Entry(entry["dtype"], tuple(entry["shape"]), start, end)
+    if not all(type(each) is int and each >= 0 for each in (*found.shape, start, end)):
+        raise ValueError(f"{name!r} has a place or shape that is none")
+    if found.end - found.start != math.prod(found.shape) * _DTYPES[found.code].itemsize:
+        raise ValueError(f"{name!r} has another size than its shape")
+    if end > room:
+        raise ValueError(f"{name!r} ends beyond the file")
+    if _is_complex(name) and (not found.code.startswith("F") or found.shape[-1:] != (2,)):
+        raise ValueError(f"{name!r} is not made of pairs of numbers")
+    return found
 
 
 def _is_complex(name: str) -> bool:

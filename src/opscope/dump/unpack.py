@@ -13,6 +13,7 @@ from opscope.dump.names import short_name
 from opscope.dump.pack import PackReader
 from opscope.dump.store import MAPPING, TEMP
 from opscope.errors import OpscopeError
+from opscope.regular import read_regular, why
 
 
 def unpack(pack: Path, directory: Path) -> tuple[int, int]:
@@ -23,7 +24,7 @@ def unpack(pack: Path, directory: Path) -> tuple[int, int]:
     size = 0
     try:
         for name in reader:
-            if "/" in name or name.startswith("."):
+            if not _is_file_name(name):
                 raise OpscopeError(f"{pack}: {name!r} is no name of a file")
             path = _path(directory, name)
             saved = reader.repeats.get(name)
@@ -41,18 +42,27 @@ def unpack(pack: Path, directory: Path) -> tuple[int, int]:
 def _open(pack: Path) -> PackReader:
     try:
         reader = PackReader(pack)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise OpscopeError(f"{pack}: cannot be read as a packed file ({error})") from error
+    except OSError as error:
+        raise OpscopeError(f"{pack}: cannot be read: {why(error)}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise OpscopeError(f"{pack}: cannot be read as a packed file ({error})") from None
+    except struct.error:
+        raise OpscopeError(f"{pack}: cannot be read as a packed file (it is too short)") from None
     if not reader.is_dump:
         raise OpscopeError(f"{pack}: is no packed file of a dump")
     return reader
+
+
+def _is_file_name(name: str) -> bool:
+    """Whether a value may be written under its name: a `.npy` file in this directory."""
+    return name.endswith(".npy") and name.isprintable() and "/" not in name and name[0] != "."
 
 
 def _path(directory: Path, name: str) -> Path:
     short = short_name(name)
     mapping = directory / MAPPING
     line = csvtext.encode([f"{short},{csvtext.field(name)}"], "\n")
-    if short != name and not (mapping.exists() and line in mapping.read_bytes()):
+    if short != name and not (os.path.lexists(mapping) and line in read_regular(mapping)):
         append(mapping, line)
     return directory / short
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls, sources_in
 from opscope.events import Node, Phase, Stack
+from opscope.read.checked import CALLS
+from opscope.read.step_lines import LinksLine, StepLine
 
 Records = NDArray[np.void]
 Nodes = Mapping[int, Node]
@@ -45,9 +47,9 @@ class LinkBook:
         self.variants: dict[int, list[Variant]] = {}
         """By node: which variants its sources have been, in order, if there were several."""
 
-    def with_more(self, lines: Iterable[dict[str, Any]]) -> LinkBook:
+    def with_more(self, lines: Iterable[LinksLine]) -> LinkBook:
         """The same with the links of more lines."""
-        new = {line["step"]: line for line in lines}
+        new = {line.step: line for line in lines}
         if not new:
             return self
         book = LinkBook()
@@ -57,11 +59,11 @@ class LinkBook:
             book._add(step, line)
         return book
 
-    def _add(self, step: int, line: dict[str, Any]) -> None:
-        if "like" in line:
-            links = self._of_step.get(line["like"], _NO_LINKS)
+    def _add(self, step: int, line: LinksLine) -> None:
+        if line.like is not None:
+            links = self._of_step.get(line.like, _NO_LINKS)
         else:
-            links = Links(array("q", line["changes"]), array("q", line["crossings"]))
+            links = Links(array("q", line.changes), array("q", line.crossings))
         self._of_step[step] = links
         flat = links.changes
         for call, node, before, after in zip(*(flat[n::4] for n in range(4)), strict=True):
@@ -75,18 +77,18 @@ class LinkBook:
                 node.variant = history[-1].variant
                 node.sources = sources_in(node, node.variant)
 
-    def of(self, line: dict[str, Any], orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
+    def of(self, line: StepLine, orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
         """The calls of a step, from its line."""
-
-        def load() -> tuple[list[Node], list[int]]:
-            return _calls(line["orders"] or (), orders, nodes)
-
-        kept = line["orders"] is not None
-        calls = Calls(load=load, count=line["operators"] if kept else 0)
-        return self._linked(calls, line["step"])
+        stretches = line.orders or []
+        count = sum(len(orders.get(order, ())) * times for order, _, times in stretches)
+        if count != line.operators:
+            stretches, count = [], 0  # they were not kept, or are damaged
+        calls = Calls(load=lambda: _calls(stretches, orders, nodes), count=count)
+        return self._linked(calls, line.step)
 
     def of_rows(self, step: int, records: Records, nodes: Nodes) -> Calls:
         """The calls of a step that was not finished, as far as there are rows of them."""
+        records = records[records["call"] < CALLS]
         found = [_UNKNOWN] * (int(records["call"].max()) + 1 if len(records) else 0)
         for call, node in zip(records["call"].tolist(), records["node"].tolist(), strict=True):
             found[call] = nodes.get(node, _UNKNOWN)

@@ -14,12 +14,15 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
+from opscope.read.checked import DamagedError, Fields
+from opscope.read.csv_lines import count_in
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
 from opscope.read.dump_names import PARAMETER, FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
 from opscope.read.row_store import Records
 from opscope.read.stored import Stored
 from opscope.read.value_type import ValueType
+from opscope.regular import entries, is_directory
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import rank_directories
 from opscope.stats.record import INPUT, INT, OUTPUT, ROW_DTYPE, UINT, VALID, joined
@@ -27,7 +30,7 @@ from opscope.stats.row import Row
 
 METADATA = ".dump_metadata"
 ORDERS = "execution_order"
-_ORDER = re.compile(r"ms_execution_order_graph_(\d+)\.csv")
+_ORDER = re.compile(r"ms_execution_order_graph_([0-9]{1,9})\.csv")
 _SIDES = {IO.INPUT.value: INPUT, IO.OUTPUT.value: OUTPUT}
 _NO_STACK = Stack(0, ())
 _EVERYTHING = frozenset(Row._fields)
@@ -49,21 +52,21 @@ class DumpValues(NamedTuple):
 
 def is_dump(path: Path) -> bool:
     """Whether a path is a dump, or one rank of it."""
-    if (path / METADATA).is_dir():
+    if is_directory(path / METADATA):
         return True
-    return any((rank / METADATA).is_dir() for rank in rank_directories(path).values())
+    return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
 
 
 def open_dump(path: Path) -> Dump:
     """The dump in a directory; that of a rank is a dump of this rank."""
-    if (path / METADATA).is_dir():
+    if is_directory(path / METADATA):
         found = {
             number: rank
             for number, rank in rank_directories(path.resolve().parent).items()
             if rank == path.resolve()
         }
         return Dump(path, found or {0: path})
-    ranks = {n: p for n, p in rank_directories(path).items() if (p / METADATA).is_dir()}
+    ranks = {n: p for n, p in rank_directories(path).items() if is_directory(p / METADATA)}
     if not ranks:
         raise OpscopeError(f"{path} is no dump: there is no rank_N/{METADATA} in it")
     return Dump(path, ranks)
@@ -132,7 +135,7 @@ class DumpRank:
     def orders(self) -> dict[int, list[str]]:
         """Graph → its operators in the order they ran."""
         folder = self.path / ORDERS
-        files = sorted(folder.iterdir()) if folder.is_dir() else []
+        files = entries(folder) if is_directory(folder) else []
         found = {int(m[1]): read_order(f) for f in files if (m := _ORDER.fullmatch(f.name))}
         for graph in {graph for graph, _ in self.directories} - found.keys():
             self._note(
@@ -192,7 +195,8 @@ class DumpRank:
         listing = list_directory(directory)
         statistic = read_statistic(directory / STATISTIC) or Statistic([], frozenset())
         self._note("files of a kind that is not read here", len(listing.strange))
-        self._note(f"lines of {STATISTIC} that cannot be read", statistic.damaged)
+        trouble = f": it {statistic.trouble}" if statistic.trouble else ""
+        self._note(f"lines of {STATISTIC} that cannot be read{trouble}", statistic.damaged)
         parameters = [row.name for row in statistic.rows if row.op_type == PARAMETER]
         names = FullNames(self.orders.get(graph, ()), parameters)
         found: dict[tuple[str, int, str, int], tuple[Listed | None, StatisticRow | None]] = {}
@@ -240,40 +244,52 @@ class DumpRank:
             self.problems[text] = self.problems.get(text, 0) + count
 
     def _note_manifest(self) -> None:
-        manifest = self.manifest
-        if manifest is None:
+        if self.manifest is None:
             self._note("there is no readable manifest.json, so it is not known what is missing")
             return
-        if not manifest.get("ended"):
+        for note in (self._note_end, self._note_skipped, self._note_steps):
+            try:
+                note(Fields(self.manifest, "manifest.json"))
+            except DamagedError as error:
+                self._note(str(error))
+
+    def _note_end(self, manifest: Fields) -> None:
+        if not manifest.data.get("ended"):
             self._note("the dump was not finished")
-        if manifest.get("failure"):
-            self._note(f"the dump ended early: {manifest['failure']}")
-        if manifest.get("dropped_values"):
-            self._note("values that were lost when the dump ended", manifest["dropped_values"])
-        for skipped in manifest.get("skipped", ()):
-            if isinstance(skipped, dict):
-                reason = f"{skipped.get('reason', 'values')} that could not be saved"
-                self._note(reason, int(skipped.get("count", 1)))
-        for entry in manifest.get("iterations", ()):
-            if isinstance(entry, dict) and not entry.get("complete", True):
-                self._note(f"step {entry.get('iteration')} is not complete")
-        if manifest.get("sample_num"):
-            number = manifest["sample_num"]
+        if manifest.data.get("failure"):
+            self._note(f"the dump ended early: {manifest.text('failure')}")
+        if manifest.data.get("dropped_values"):
+            dropped = manifest.integer("dropped_values")
+            self._note("values that were lost when the dump ended", dropped)
+        if manifest.data.get("sample_num"):
+            number = manifest.integer("sample_num")
             self._note(
                 f"tensors were saved as samples of {number} elements; only those are checked"
             )
 
+    def _note_skipped(self, manifest: Fields) -> None:
+        for skipped in manifest.objects("skipped") if "skipped" in manifest else ():
+            reason = f"{skipped.text('reason', 'values')} that could not be saved"
+            self._note(reason, skipped.integer("count") if "count" in skipped else 1)
+
+    def _note_steps(self, manifest: Fields) -> None:
+        for entry in manifest.objects("iterations") if "iterations" in manifest else ():
+            if not entry.flag("complete", True):
+                self._note(f"step {entry.integer('iteration')} is not complete")
+
 
 def _nets(rank: Path, name: object) -> list[Path]:
     """The directories of networks: the one the config names, else all that look like one."""
-    if isinstance(name, str) and (rank / name).is_dir():
-        return [rank / name]
-    others = (path for path in sorted(rank.iterdir()) if path.is_dir())
+    others = [path for path in entries(rank) if is_directory(path)]
+    named = [path for path in others if path.name == name]
+    if named:
+        return named
     return [p for p in others if not p.name.startswith(".") and p.name != ORDERS and _numbered(p)]
 
 
 def _numbered(directory: Path) -> list[Path]:
-    return [path for path in directory.iterdir() if path.name.isdecimal() and path.is_dir()]
+    found = (path for path in entries(directory) if count_in(path.name, 1 << 31) is not None)
+    return [path for path in found if is_directory(path)]
 
 
 def _type_in(name: str) -> str:
@@ -311,7 +327,8 @@ def _fill(record: Any, row: StatisticRow) -> None:
     count = numbers["count"] = math.prod(row.shape)
     if "nan" not in row.numbers:
         if {"zero", "negative", "positive"} <= row.numbers.keys():
-            numbers["nan"] = count - sum(row.numbers[n] for n in ("zero", "negative", "positive"))
+            signed = sum(row.numbers[n] for n in ("zero", "negative", "positive"))
+            numbers["nan"] = max(0, count - signed)
         elif "max" in row.numbers and math.isnan(row.numbers["max"]):
             numbers["nan"] = count
     if "posinf" not in row.numbers:

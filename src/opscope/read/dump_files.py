@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from opscope.errors import OpscopeError
+from opscope.messages import say_once
+from opscope.read.csv_lines import count_in, read_csv
 from opscope.read.safetensors_file import read_head
 from opscope.read.stored import Stored
+from opscope.regular import why
+from opscope.rundir.jsonlines import parse_object
 
 STATISTIC, MAPPING, PACK = "statistic.csv", "mapping.csv", "values.safetensors"
 _TABLES = (STATISTIC, MAPPING, "overflow.csv", "samples.csv")
@@ -55,8 +57,12 @@ def list_directory(directory: Path) -> Listing:
 
 def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
     """The values by the name that each has as a file of its own."""
-    with os.scandir(directory) as entries:
-        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except OSError as error:
+        say_once(f"{directory} cannot be looked into: {why(error)}; left out")
+        return
     for name in names:
         path = f"{directory}/{name}"
         if name.endswith(_NPY):
@@ -71,20 +77,22 @@ def _packed(path: str, strange: list[str]) -> Iterator[tuple[str, Stored]]:
     """The values of a packed file: safetensors with the same names."""
     try:
         arrays, metadata = read_head(path)
-        repeats: dict[str, str] = json.loads(metadata.get("repeats", "{}"))
-    except (OpscopeError, ValueError):
+        repeats = parse_object(metadata.get("repeats", "{}").encode("utf-8", "replace")) or {}
+    except OpscopeError as error:
+        say_once(str(error))
         strange.append(path.rpartition("/")[2])
         return
     found = {name: _in_pack(name, stored) for name, (_, stored) in arrays.items()}
     yield from found.items()
     for name, saved in repeats.items():
-        if saved in found:
+        if isinstance(saved, str) and saved in found:
             yield name, found[saved]
 
 
 def _in_pack(name: str, stored: Stored) -> Stored:
     """Complex numbers are pairs of floats, which the name tells."""
-    if not name.removesuffix(_NPY).rpartition(".")[2].startswith("complex"):
+    is_complex = name.removesuffix(_NPY).rpartition(".")[2].startswith("complex")
+    if not is_complex or not stored.dtype.startswith("float") or stored.shape[-1:] != (2,):
         return stored
     dtype = f"complex{2 * int(stored.dtype.removeprefix('float'))}"
     return stored._replace(dtype=dtype, shape=stored.shape[:-1])
@@ -95,15 +103,13 @@ def _listed(name: str, stored: Stored) -> Listed | None:
     if len(parts) != _PARTS:
         return None
     op_type, op_name, task, _, _, io, slot, _, dtype, _ = parts
-    if io not in ("input", "output") or not task.isdecimal() or not slot.isdecimal():
+    call, place = count_in(task, 1 << 32), count_in(slot, 1 << 32)
+    if io not in ("input", "output") or call is None or place is None:
         return None
-    return Listed(op_type, op_name, int(task), io, int(slot), dtype, stored)
+    return Listed(op_type, op_name, call, io, place, dtype, stored)
 
 
 def _long_names(mapping: Path) -> dict[str, str]:
     """By the short name of a file, the one it would have."""
-    try:
-        with open(mapping, newline="", encoding="utf-8") as file:
-            return {line[0]: line[1] for line in csv.reader(file) if len(line) == 2}
-    except FileNotFoundError:
-        return {}
+    read = read_csv(mapping)
+    return {line[0]: line[1] for line in read.lines if len(line) == 2} if read else {}

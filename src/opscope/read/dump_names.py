@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from opscope.dump.names import safe
+from opscope.messages import say_once
+from opscope.read.csv_lines import read_csv
 
 PARAMETER = "Parameter"
 _HEADER = "NodeExecutionOrder-FullNameWithScope"
@@ -48,8 +49,9 @@ def _hash(owner: tuple[str, str], size: int) -> str:
 
 def read_order(path: Path) -> list[str]:
     """The operators of a graph in the order they ran; none if the file is not there."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            return [line[0] for line in csv.reader(file) if line and line[0] != _HEADER]
-    except FileNotFoundError:
+    read = read_csv(path)
+    if read is None:
         return []
+    if read.trouble:
+        say_once(f"{path} {read.trouble}; left out")
+    return [line[0] for line in read.lines if line and line[0] != _HEADER]

@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 from opscope.errors import OpscopeError
+from opscope.escapes import escaped
 from opscope.read.dump import is_dump
 from opscope.rundir.layout import RUN_FILE, RUNS
 from opscope.rundir.retention import runs_in
@@ -48,7 +49,7 @@ def _last(runs: list[Path], root: Path) -> Path:
 
 
 def _ambiguous(text: str, matches: list[Path]) -> str:
-    names = "\n".join(f"  {run.name}" for run in matches)
+    names = "\n".join(f"  {escaped(run.name)}" for run in matches)
     return f"{text} is the start of {len(matches)} runs:\n{names}"
 
 

@@ -3,69 +3,164 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from opscope.calls import MOST_VARIANTS
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
+from opscope.read.checked import NODES, SLOTS, SMALL, Fields
 
-Line = dict[str, Any]
 Nodes = dict[int, Node]
+_PHASES = {str(phase): phase for phase in Phase}
+_FRAME = (str, int, str, bool)
 
 
-def stack_of(line: Line) -> Stack:
-    """The stack of a line."""
-    return Stack(line["id"], tuple(Frame(*frame) for frame in line["frames"]))
-
-
-def with_nodes(
-    known: Nodes, lines: Iterable[Line], edges: Iterable[Line], stacks: Mapping[int, Stack]
-) -> Nodes:
+def with_nodes(known: Nodes, lines: Iterable[NodeLine], edges: Iterable[Ends]) -> Nodes:
     """Known nodes and those of more lines, by id, with all variants of their sources."""
-    new = {line["id"]: line for line in lines}
-    nodes = known | {number: _node(line, stacks) for number, line in new.items()}
+    new = {line.node.id: line for line in lines}
+    nodes = known | {number: line.node for number, line in new.items()}
     for number, line in new.items():
         node = nodes[number]
-        node.forward = nodes.get(line["forward"])
-        node.sources = [_source(source, nodes) for source in line["sources"]]
-        node.variants = [node.sources]
-        _label(node, line["outputs"])
-    for line in edges:
-        if (found := nodes.get(line["node"])) is not None:
-            found.variants += ([_source(s, nodes) for s in v] for v in line["variants"])
-            _label(found, line["outputs"])
+        node.forward = None if line.forward is None else nodes.get(line.forward)
+        node.variants = []
+        _connect(node, line.ends, nodes)
+        node.sources = node.variants[0]
+    for ends in edges:
+        if (found := nodes.get(ends.node)) is not None:
+            _connect(found, ends, nodes)
     return nodes
 
 
-def _node(line: Line, stacks: Mapping[int, Stack]) -> Node:
-    return Node(
-        id=line["id"],
-        graph=line["graph"],
-        name=line["name"],
-        op_type=line["op_type"],
-        op=line["op"],
-        scope=line["scope"],
-        module_class=line["module_class"],
-        phase=Phase(line["phase"]),
-        stack=stacks.get(line["stack"]) or Stack(line["stack"], ()),
-        parameter=line["parameter"],
-        gradient_of=line["gradient_of"],
-        arguments=line["arguments"],
+class _Output(NamedTuple):
+    """An output as it stands in a file."""
+
+    node: int
+    slot: int
+
+
+class _Label(NamedTuple):
+    """What is said of an output."""
+
+    slot: int
+    parameter: str
+    subject: str
+    uninitialised: bool
+
+
+class Ends(NamedTuple):
+    """Variants of the inputs of a node, and its outputs, as they stand in a file."""
+
+    node: int
+    variants: list[list[_Output | Outside]]
+    labels: list[_Label]
+
+
+class NodeLine(NamedTuple):
+    """A line of a node: what it needs others for is still to be connected."""
+
+    node: Node
+    forward: int | None
+    ends: Ends
+
+
+def stack_line(line: Fields) -> Stack:
+    """A stack."""
+    frames = line.items("frames")
+    if not all(_is_frame(frame) for frame in frames):
+        line.refuse("frames", "must be a list of file, line, function and whether it is yours")
+    return Stack(line.integer("id"), tuple(Frame(*frame) for frame in frames))
+
+
+def _is_frame(frame: Any) -> bool:
+    kinds = tuple(map(type, frame)) if type(frame) is list else ()
+    return kinds == _FRAME and -SMALL <= frame[1] < SMALL
+
+
+def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
+    """A node."""
+    phase = _PHASES.get(line.text("phase"))
+    if phase is None:
+        line.refuse("phase", f"must be one of {', '.join(_PHASES)}")
+    stack = line.integer("stack")
+    node = Node(
+        id=line.node("id"),
+        graph=line.integer("graph", below=SMALL),
+        name=line.text("name"),
+        op_type=line.text("op_type"),
+        op=line.text("op"),
+        scope=line.text("scope"),
+        module_class=line.text("module_class"),
+        phase=phase,
+        stack=stacks.get(stack) or Stack(stack, ()),
+        parameter=line.text("parameter"),
+        gradient_of=line.text("gradient_of"),
+        arguments=line.texts("arguments"),
+    )
+    ends = Ends(node.id, [_sources_in(line, line.items("sources"))], _labels(line))
+    return NodeLine(node, line.node_or_none("forward"), ends)
+
+
+def edges_line(line: Fields) -> Ends:
+    """Further sources of a node, and its outputs."""
+    variants = line.items("variants")
+    if len(variants) > MOST_VARIANTS or not all(type(each) is list for each in variants):
+        line.refuse("variants", f"must be a list of at most {MOST_VARIANTS} lists")
+    return Ends(line.node("node"), [_sources_in(line, each) for each in variants], _labels(line))
+
+
+def _labels(line: Fields) -> list[_Label]:
+    return [_label(output) for output in line.objects("outputs", SLOTS)]
+
+
+def _label(output: Fields) -> _Label:
+    return _Label(
+        output.integer("slot", below=SLOTS),
+        output.text("parameter"),
+        output.text("subject"),
+        output.flag("uninitialised", False),
     )
 
 
-def _label(node: Node, labels: Iterable[Line]) -> None:
-    for label in labels:
-        output = _output(node, label["slot"])
-        output.parameter, output.subject = label["parameter"], label["subject"]
-        output.uninitialised = label.get("uninitialised", False)
+def _sources_in(line: Fields, sources: list[Any]) -> list[_Output | Outside]:
+    """Sources of a line; most are outputs of nodes, and taken as they are if they can be."""
+    outputs = [_output_in(source) for source in sources]
+    if None not in outputs:
+        return outputs  # type: ignore[return-value]
+    if len(sources) > SLOTS or not all(type(source) is dict for source in sources):
+        line.refuse("sources" if "sources" in line else "variants", "must list objects")
+    return [_source_line(line.within("sources", source)) for source in sources]
 
 
-def _source(source: dict[str, Any], nodes: Nodes) -> Source:
+def _output_in(source: Any) -> _Output | None:
+    if type(source) is not dict or "kind" in source:
+        return None
+    node: Any = source.get("node")
+    slot: Any = source.get("slot")
+    is_there = type(node) is int and type(slot) is int and 0 <= node < NODES and 0 <= slot < SLOTS
+    return _Output(node, slot) if is_there else None
+
+
+def _source_line(source: Fields) -> _Output | Outside:
     if "kind" in source:
-        return Outside(source["kind"], source["name"], source["subject"])
-    node = nodes.get(source["node"])
+        return Outside(source.text("kind"), source.text("name"), source.text("subject"))
+    return _Output(source.node("node"), source.integer("slot", below=SLOTS))
+
+
+def _connect(node: Node, ends: Ends, nodes: Nodes) -> None:
+    for variant in ends.variants[: MOST_VARIANTS - len(node.variants)]:
+        node.variants.append([_source(source, nodes) for source in variant])
+    for label in ends.labels:
+        output = _output(node, label.slot)
+        output.parameter, output.subject = label.parameter, label.subject
+        output.uninitialised = label.uninitialised
+
+
+def _source(source: _Output | Outside, nodes: Nodes) -> Source:
+    if isinstance(source, Outside):
+        return source
+    node = nodes.get(source.node)
     if node is None:
-        return Outside("outside", f"node {source['node']}")
-    return _output(node, source["slot"])
+        return Outside("outside", f"node {source.node}")
+    return _output(node, source.slot)
 
 
 def _output(node: Node, slot: int) -> Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.errors import OpscopeError
+from opscope.messages import say_once
 from opscope.read.measure import measure
 from opscope.read.safetensors_file import read_head
 from opscope.read.stored import Array, Stored, open_array
@@ -18,6 +20,7 @@ from opscope.stats.record import ROW_DTYPE, row_from
 from opscope.stats.row import Row
 
 STATE = "state.json"
+_STEP = re.compile("step_([0-9]{1,18})")
 
 
 class SavedTensor(NamedTuple):
@@ -53,8 +56,9 @@ class SavedTensor(NamedTuple):
 def states_in(rank: Path) -> list[Path]:
     """The states that a rank saved, by step."""
     folder = rank / layout.HIT_STATES
-    found = [path for path in folder.glob("step_*") if (path / STATE).is_file()]
-    return sorted(found, key=lambda path: int(path.name.rpartition("_")[2]))
+    found = ((_STEP.fullmatch(path.name), path) for path in folder.glob("step_*"))
+    states = [(int(m[1]), path) for m, path in found if m and (path / STATE).is_file()]
+    return [path for _, path in sorted(states)]
 
 
 def find_state(rank: Path, text: str) -> Path:
@@ -74,13 +78,22 @@ def find_state(rank: Path, text: str) -> Path:
 
 def state_facts(state: Path) -> dict[str, Any]:
     """What state.json says."""
-    return read_object(state / STATE) or {}
+    facts = read_object(state / STATE) or {}
+    if not isinstance(facts.get("left_out", []), list):
+        say_once(f'{state / STATE}: "left_out" is no list; left out')
+        del facts["left_out"]
+    return facts
 
 
 def tensors_in(state: Path) -> Iterator[tuple[str, SavedTensor]]:
     """The tensors of a state, each with the part it belongs to: origin, batch, parameters …"""
     for path in sorted(state.glob("*.safetensors")):
-        for tensor in read_safetensors(path):
+        try:
+            found = read_safetensors(path)
+        except OpscopeError as error:
+            say_once(str(error))
+            continue
+        for tensor in found:
             yield path.stem, tensor
 
 

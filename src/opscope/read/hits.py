@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from opscope.events import IO, Node
+from opscope.read.checked import SMALL, Fields, checked_lines
 from opscope.rundir import layout
-from opscope.rundir.jsonlines import read_lines
 from opscope.watch.hits import Hit
 from opscope.watch.watchpoint import Watchpoint
+
+_TEXTS = ("label", "condition", "message", "parameter", "name", "op_type", "phase", "where")
+_NUMBERS = ("step", "rank", "slot", "call", "nan", "posinf", "neginf")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,6 @@ class RecordedHit:
         """As a hit of this watchpoint."""
         data = self.data
         io = data.get("io")
-        actual = data.get("actual")
         return Hit(
             watchpoint,
             self.step,
@@ -41,7 +43,7 @@ class RecordedHit:
             int(data.get("slot", 0)),
             int(data.get("call", 0)),
             str(data.get("parameter", "")),
-            {k: float(v) for k, v in actual.items()} if isinstance(actual, dict) else {},
+            {name: float(value) for name, value in data.get("actual", {}).items()},
             nan=int(data.get("nan", 0)),
             posinf=int(data.get("posinf", 0)),
             neginf=int(data.get("neginf", 0)),
@@ -52,7 +54,19 @@ class RecordedHit:
 
 def read_hits(rank: Path, nodes: Mapping[int, Node]) -> list[RecordedHit]:
     """The hits of a rank, in the order they happened."""
-    return [
-        RecordedHit(line, nodes.get(line.get("node", -1)))
-        for line in read_lines(rank / layout.HITS)
-    ]
+    return list(checked_lines(rank / layout.HITS, lambda line: _hit(line, nodes)))
+
+
+def _hit(line: Fields, nodes: Mapping[int, Node]) -> RecordedHit:
+    for name in _TEXTS:
+        line.text(name, "")
+    for name in _NUMBERS:
+        if name in line:
+            line.integer(name, -SMALL, 1 << 63)
+    for name in ("params", "actual"):
+        if name in line:
+            line.numbers(name)
+    if line.data.get("verdict") is not None:
+        line.mapping("verdict")
+    node = line.node_or_none("node")
+    return RecordedHit(line.data, None if node is None else nodes.get(node))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from opscope.errors import OpscopeError
+from opscope.escapes import escaped
 from opscope.events import IO, TRAINING_GRAPH, Node
 
 _SHOWN = 20
@@ -58,7 +59,7 @@ def _tiers(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
 
 
 def _ambiguous(text: str, matches: list[Node]) -> str:
-    lines = [f"  {node.id:>6}  {node.name}{_graph(node)}" for node in matches[:_SHOWN]]
+    lines = [f"  {node.id:>6}  {escaped(node.name)}{_graph(node)}" for node in matches[:_SHOWN]]
     if len(matches) > _SHOWN:
         lines.append(f"  … and {len(matches) - _SHOWN} more")
     return "\n".join(
@@ -77,4 +78,6 @@ def _missing(text: str, nodes: Collection[Node]) -> str:
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
     if not close:
         return f"no node matches {text}"
-    return "\n".join([f"no node matches {text}; did you mean", *(f"  {names[c]}" for c in close)])
+    return "\n".join(
+        [f"no node matches {text}; did you mean", *(f"  {escaped(names[c])}" for c in close)]
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 import threading
 import weakref
 from bisect import bisect_left, bisect_right
@@ -16,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.messages import say_once
 from opscope.read.one_map import OneMap
+from opscope.regular import open_regular, why
 from opscope.rundir.row_index import RowIndex, build_index, decode_index
 from opscope.rundir.stat_files import StatFile, stat_files
 from opscope.rundir.thinning import BETWEEN_BYTES, BETWEEN_DTYPE, join_between
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined, taken
+from opscope.stats.record import OUTPUT, ROW_BYTES, ROW_DTYPE, UINT, VALID, joined, taken
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""
@@ -117,8 +118,13 @@ class RowStore:
             earlier = known.get(file)
             if earlier is not None and earlier.is_final:
                 parts.append(earlier)
-            else:
+                continue
+            try:
                 parts.append(_open(file, earlier, is_last=file is files[-1]))
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                say_once(f"{file.rows} {why(error)}; left out")
         return tuple(parts)
 
 
@@ -209,6 +215,7 @@ class Part:
         found = self._gathered(which)
         if not _is_of(found, "node", nodes):
             return self._mended().stats(nodes, steps)
+        found = _valid(found)
         return found if steps is None else taken(found, np.isin(found["step"], list(steps)))
 
     def _gathered(self, which: NDArray[np.uint32]) -> Records:
@@ -229,7 +236,7 @@ class _Opened:
     descriptor = -1
 
     def __init__(self, path: Path) -> None:
-        self.descriptor = _open_regular(path)
+        self.descriptor = open_regular(path)
         self.content = _mapped(self.descriptor)
 
     def read(self, which: NDArray[np.uint32]) -> Records:
@@ -264,11 +271,14 @@ def _open(file: StatFile, earlier: Part | None, is_last: bool) -> Part:
 def _map_beside(file: StatFile, path: Path) -> Any:
     """What belongs to a file of rows; empty if it is missing though the rows are there."""
     try:
-        descriptor = _open_regular(path)
+        descriptor = open_regular(path)
     except FileNotFoundError:
         if file.rows.exists():
             return b""
         raise
+    except OSError as error:
+        say_once(f"{path} {why(error)}; left out")
+        return b""
     try:
         return _mapped(descriptor)
     finally:
@@ -280,7 +290,7 @@ def _follow(path: Path, before: Records) -> Records:
     unfinished = np.flatnonzero(before["valid"] != VALID)
     whole = before[: unfinished[0]] if len(unfinished) else before
     parts = [whole]
-    with os.fdopen(_open_regular(path), "rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         file.seek(len(whole) * ROW_BYTES)
         while chunk := file.read(_CHUNK):
             chunk = chunk[: len(chunk) // ROW_BYTES * ROW_BYTES]
@@ -292,14 +302,6 @@ def _follow(path: Path, before: Records) -> Records:
     return found[: valid[-1] + 1] if len(valid) else found[:0]
 
 
-def _open_regular(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OpscopeError(f"{path} is not a regular file")
-
-
 def _mapped(descriptor: int) -> Any:
     """The content of a file, which is not read before it is looked at."""
     size = os.fstat(descriptor).st_size
@@ -307,7 +309,8 @@ def _mapped(descriptor: int) -> Any:
 
 
 def _valid(records: Records) -> Records:
-    valid = records["valid"] == VALID
+    """The rows that are whole, and that nobody has damaged."""
+    valid = (records["valid"] == VALID) & (records["kind"] <= UINT) & (records["io"] <= OUTPUT)
     return records if valid.all() else taken(records, valid)
 
 

@@ -11,18 +11,29 @@ from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
-from opscope.read.graph import stack_of, with_nodes
+from opscope.read.checked import Fields, checked_tail, shown
+from opscope.read.graph import edges_line, node_line, stack_line, with_nodes
 from opscope.read.hits import RecordedHit, read_hits
 from opscope.read.recording import Pass
 from opscope.read.row_store import Records, RowStore
 from opscope.read.state import State, overall, rank_state
+from opscope.read.step_lines import (
+    LossLine,
+    StepLine,
+    links_line,
+    order_line,
+    shape_line,
+    step_line,
+)
 from opscope.read.value import Value, value_of
 from opscope.read.value_type import ValueType
+from opscope.regular import read_regular
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import LineTail, read_object
 from opscope.stats.row import Row
 
 _T = TypeVar("_T")
+_L = TypeVar("_L")
 
 
 def open_run(path: Path) -> Run:
@@ -34,8 +45,8 @@ def open_run(path: Path) -> Run:
         raise OpscopeError(f"{path} is no run: it has no readable {layout.RUN_FILE}")
     if info.get("format") != layout.FORMAT_VERSION:
         raise OpscopeError(
-            f"{path} has format {info.get('format')}; this opscope reads format "
-            f"{layout.FORMAT_VERSION}. It was written by opscope {info.get('opscope')}"
+            f"{path} has format {shown(info.get('format'))}; this opscope reads format "
+            f"{layout.FORMAT_VERSION}. It was written by opscope {str(info.get('opscope'))[:40]}"
         )
     return Run(path, info)
 
@@ -120,7 +131,7 @@ class Rank:
         self._rows = RowStore(path / layout.STATS)
         self._lock = threading.RLock()
         self._known: dict[str, Any] = {}
-        self._tails: dict[tuple[str, str], LineTail] = {}
+        self._tails: dict[str, LineTail] = {}
 
     @property
     def state(self) -> State:
@@ -253,54 +264,56 @@ class Rank:
         found: _T = self._known[name]
         return found
 
-    def _lines(self, reader: str, file: str) -> Iterator[dict[str, Any]]:
-        """The lines of a file that this reader of it has not seen."""
-        tail = self._tails.setdefault((reader, file), LineTail(self.path / file))
-        return tail.read()
+    def _lines(self, file: str, make: Callable[[Fields], _L]) -> Iterator[_L]:
+        """The lines of a file that have not been read."""
+        return checked_tail(self._tails.setdefault(file, LineTail(self.path / file)), make)
 
     def _more_stacks(self, known: dict[int, Stack]) -> dict[int, Stack]:
-        return known | {line["id"]: stack_of(line) for line in self._lines("", layout.STACKS)}
+        return known | {stack.id: stack for stack in self._lines(layout.STACKS, stack_line)}
 
     def _more_nodes(self, known: dict[int, Node]) -> dict[int, Node]:
-        edges = list(self._lines("nodes", layout.EDGES))  # first: their nodes are there then
-        lines = list(self._lines("nodes", layout.NODES))
-        stacks = self._known["stacks"] = self._more_stacks(self.stacks)
-        nodes = with_nodes(known, lines, edges, stacks) if lines or edges else known
+        edges = list(self._lines(layout.EDGES, edges_line))  # first: their nodes are there then
+        stacks: dict[int, Stack] = {}
+        lines = list(self._lines(layout.NODES, lambda line: node_line(line, stacks)))
+        known_stacks = self._known["stacks"] = self._more_stacks(self.stacks)
+        for line in lines:
+            line.node.stack = known_stacks.get(line.node.stack.id) or line.node.stack
+        nodes = with_nodes(known, lines, edges) if lines or edges else known
         self._links.settle(nodes)
         return nodes
 
     def _more_links(self, known: LinkBook) -> LinkBook:
-        return known.with_more(self._lines("", layout.LINKS))
+        return known.with_more(self._lines(layout.LINKS, links_line))
 
     def _more_types(self, known: dict[int, ValueType]) -> dict[int, ValueType]:
-        return known | {
-            line["id"]: ValueType(line["dtype"], tuple(line["shape"]))
-            for line in self._lines("", layout.SHAPES)
-        }
+        return known | dict(self._lines(layout.SHAPES, shape_line))
 
     def _more_orders(self, known: dict[int, list[int]]) -> dict[int, list[int]]:
-        return known | {line["id"]: line["nodes"] for line in self._lines("", layout.ORDERS)}
+        return known | dict(self._lines(layout.ORDERS, order_line))
 
     def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
-        lines = list(self._lines("", layout.STEPS))
+        lines = list(self._lines(layout.STEPS, step_line))
         orders = self._known["orders"] = self._more_orders(self.orders)
         links = self._known["links"] = self._more_links(self._links)
         nodes = self._known["nodes"] = self._more_nodes(self.nodes)
         return known + [_step(line, links.of(line, orders, nodes), nodes) for line in lines]
 
 
-def _step(line: dict[str, Any], calls: Calls, nodes: dict[int, Node]) -> StepRecord:
+def _step(line: StepLine, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
     return StepRecord(
-        step=line["step"],
+        step=line.step,
         calls=calls,
-        losses=[
-            Loss(float(loss["value"]), nodes.get(loss["node"]), loss["call"])
-            for loss in line["losses"]
-        ],
-        seconds=float(line["seconds"]),
-        skipped=line["skipped"],
-        complete=line["complete"],
+        losses=[_loss(loss, calls, nodes) for loss in line.losses],
+        seconds=line.seconds,
+        skipped=line.skipped,
+        complete=line.complete,
     )
+
+
+def _loss(line: LossLine, calls: Calls, nodes: dict[int, Node]) -> Loss:
+    node = None if line.node is None else nodes.get(line.node)
+    call = line.call if line.call is not None and line.call < len(calls) else None
+    return Loss(line.value, node, call)
 
 
 def _what_it_is(path: Path) -> str:
@@ -309,6 +322,6 @@ def _what_it_is(path: Path) -> str:
 
 def _text(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8", "replace").split("\n")
-    except FileNotFoundError:
+        return read_regular(path).decode("utf-8", "replace").split("\n")
+    except OSError:
         return []

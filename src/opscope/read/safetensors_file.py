@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from opscope.errors import OpscopeError
+from opscope.messages import say_once
+from opscope.read.checked import DamagedError, Fields
 from opscope.read.stored import Stored
+from opscope.regular import LIMIT, open_regular
 
 NUMPY = {
     "BOOL": "bool",
@@ -20,6 +26,7 @@ NUMPY = {
     "F8_E5M2": "uint8",
 }
 """dtypes of safetensors → those of NumPy; what NumPy does not have, as bits."""
+_METADATA = "__metadata__"
 
 
 class Head(NamedTuple):
@@ -30,19 +37,42 @@ class Head(NamedTuple):
 
 
 def read_head(path: Path | str) -> Head:
-    """The head of a file; an error says what is wrong with it."""
+    """The head of a file; an error says what is wrong with it. Damaged entries are left out."""
     try:
-        with open(path, "rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            if size > os.fstat(file.fileno()).st_size:
+        with open(open_regular(path), "rb") as file:
+            size, whole = int.from_bytes(file.read(8), "little"), os.fstat(file.fileno()).st_size
+            if size > min(whole, LIMIT):
                 raise ValueError("its head is longer than the file")
-            header: dict[str, Any] = json.loads(file.read(size))
-        metadata = header.pop("__metadata__", {})
-        return Head({n: _array(str(path), e, 8 + size) for n, e in header.items()}, metadata)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OpscopeError(f"{path} cannot be read: {error}") from None
+            header = json.loads(file.read(size))
+        if not isinstance(header, dict):
+            raise ValueError("its head is no JSON object")
+        metadata = Fields(header, str(path)).texts(_METADATA) if _METADATA in header else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise OpscopeError(f"{path} cannot be read: {_why(error)}") from None
+    arrays = {}
+    for name in header:
+        if name != _METADATA:
+            try:
+                arrays[name] = _array(str(path), Fields(header, "head"), name, 8 + size, whole)
+            except DamagedError as error:
+                say_once(f"{path} {error}; left out")
+    return Head(arrays, metadata)
 
 
-def _array(path: str, entry: dict[str, Any], start: int) -> tuple[str, Stored]:
-    code, shape = entry["dtype"], tuple(entry["shape"])
-    return code, Stored(path, start + entry["data_offsets"][0], NUMPY[code], shape)
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "its head is nested too deeply"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _array(path: str, head: Fields, name: str, start: int, whole: int) -> tuple[str, Stored]:
+    entry = Fields(head.mapping(name), f"head: {name}")
+    code = entry.text("dtype")
+    if code not in NUMPY:
+        entry.refuse("dtype", f"must be one of {', '.join(NUMPY)}")
+    shape = tuple(entry.integers("shape", 1 << 63))
+    offsets = entry.integers("data_offsets", 1 << 63)
+    size = math.prod(shape) * np.dtype(NUMPY[code]).itemsize
+    if len(offsets) != 2 or offsets[1] - offsets[0] != size or start + offsets[1] > whole:
+        entry.refuse("data_offsets", f"must be the places of {size} bytes in the file")
+    return code, Stored(path, start + offsets[0], NUMPY[code], shape)

@@ -14,12 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.regular import open_regular, why
 
 Array = NDArray[Any]
 
 NPY_MAGIC = b"\x93NUMPY"
 _SMALL = 1 << 18
 """Files up to so many bytes are read at once: a map costs more than a copy."""
+_HEADER = 10_000
+"""Longer headers NumPy itself does not read."""
+_NUMBERS = "biufc"
+_DAMAGE = (
+    *(ValueError, TypeError, LookupError, SyntaxError, AttributeError),
+    *(RecursionError, MemoryError, OverflowError),  # what a hostile header makes of the parser
+)
 
 
 class Stored(NamedTuple):
@@ -41,16 +49,16 @@ class _Header(NamedTuple):
 def open_array(stored: Stored) -> Array:
     """The array, read-only; an error says what is wrong with its file."""
     try:
-        descriptor = os.open(stored.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_regular(stored.path)
         try:
             data = _bytes_of(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise OpscopeError(f"{stored.path}: {error.strerror or error}") from None
+        raise OpscopeError(f"{stored.path}: {why(error)}") from None
     try:
         return _array_in(data, stored)
-    except (ValueError, TypeError, KeyError, IndexError, SyntaxError) as error:
+    except _DAMAGE as error:
         raise OpscopeError(f"{stored.path} is damaged: {error}") from None
 
 
@@ -87,6 +95,8 @@ def _header_of(data: Any) -> _Header:
         raise ValueError("it does not begin as .npy files do")
     start = 10 if data[6] == 1 else 12
     end = start + int.from_bytes(data[8:start], "little")
+    if end - start > _HEADER:
+        raise ValueError("its header is too long")
     return _parsed(bytes(data[start:end]), end)
 
 
@@ -97,4 +107,6 @@ def _parsed(text: bytes, end: int) -> _Header:
     dtype = np.dtype(found["descr"])
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
+    if dtype.kind not in _NUMBERS:
+        raise ValueError(f"its elements are no numbers but {dtype}")
     return _Header(dtype, tuple(found["shape"]), bool(found["fortran_order"]), end)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from opscope.read.dump_recording import DumpRecording
 from opscope.read.run import Run
+from opscope.regular import regular_lines
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import parse_object
 
@@ -69,16 +70,22 @@ def _last_loss(steps: list[bytes]) -> float | None:
     for line in reversed(steps):
         losses = _object(line).get("losses")
         if losses:
-            return float(losses[-1]["value"])
+            return _value(losses)
     return None
+
+
+def _value(losses: Any) -> float | None:
+    try:
+        return float(losses[-1]["value"])
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return None
 
 
 def _whole_lines(path: Path) -> list[bytes]:
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+        return [line for line in regular_lines(path) if line.endswith(b"\n")]
+    except OSError:
         return []
-    return data[: data.rfind(b"\n") + 1].splitlines()
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -92,5 +99,5 @@ def _size(path: Path) -> int:
 def _bytes(file: Path) -> int:
     try:
         return file.stat().st_size if file.is_file() else 0
-    except FileNotFoundError:
+    except OSError:
         return 0

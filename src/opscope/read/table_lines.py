@@ -85,8 +85,15 @@ def create_table(connection: Any, table: str, lines: list[tuple[Any, ...]]) -> N
 
 def _objects(column: tuple[Any, ...]) -> Any:
     array = np.empty(len(column), dtype=object)
-    array[:] = column
+    array[:] = [_encodable(value) for value in column]
     return array
+
+
+def _encodable(value: Any) -> Any:
+    """Text that UTF-8 has no bytes for, such as names of files that are not UTF-8, escaped."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def _node(rank: RankReader, node: Node) -> tuple[Any, ...]:

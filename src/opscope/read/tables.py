@@ -16,7 +16,7 @@ from opscope.read.recording import RankReader, Recording
 from opscope.read.row_store import Records
 from opscope.read.table_lines import create_table, lines_of
 from opscope.rundir.thinning import BETWEEN_DTYPE, join_between
-from opscope.stats.record import ROW_DTYPE, VALID
+from opscope.stats.record import OUTPUT, ROW_DTYPE, UINT, VALID
 from opscope.stats.row import Row
 
 _EXACT = "CASE kind WHEN 1 THEN {0}_int::HUGEINT WHEN 2 THEN {0}_uint::HUGEINT END AS {0}_int"
@@ -102,6 +102,10 @@ class Tables:
         except _duckdb().Error as error:
             raise OpscopeError(str(error)) from None
 
+    def interrupt(self) -> None:
+        """End what is being asked, from another thread."""
+        self.connection.interrupt()
+
     def _give_back(self) -> None:
         """What a question has looked at does not stay in memory."""
         while not self._done.wait(_EVERY_SECONDS):
@@ -148,7 +152,8 @@ class Tables:
         for rank, records in ((r, p) for r, of_rank in parts.items() for p in of_rank if len(p)):
             name = f"rows_{len(selects)}"
             self.connection.register(name, {n: records[n] for n in ROW_DTYPE.names or ()})
-            selects.append(f"SELECT {rank}::INTEGER AS rank, * FROM {name} WHERE valid = {VALID}")
+            sound = f"valid = {VALID} AND kind <= {UINT} AND io <= {OUTPUT}"
+            selects.append(f"SELECT {rank}::INTEGER AS rank, * FROM {name} WHERE {sound}")
         if not selects:
             empty = np.empty(0, ROW_DTYPE)
             self.connection.register("no_rows", {n: empty[n] for n in ROW_DTYPE.names or ()})

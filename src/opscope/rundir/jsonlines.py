@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope.messages import say_once
+from opscope.regular import read_regular, regular_lines, why
 
 _EXACT_LIMIT = 1 << 53
+_DEPTH = 50
+_DECODER = json.JSONDecoder()
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -78,70 +81,111 @@ class JsonLines:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file that may still be written to: an unfinished last line is left out."""
-    yield from LineTail(path).read()
+    return (value for _, value in LineTail(path).numbered())
 
 
 class LineTail:
-    """Follows a file of lines: each `read` gives those that were finished since the last."""
+    """Follows a file of lines: each time it gives those that were finished since the last."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
         self._number = 0
+        self.complaints = Complaints(path)
+        """What is wrong with the file is said there."""
 
-    def read(self) -> Iterator[dict[str, Any]]:
-        """The objects of the new lines; what was finished in the meantime comes the next time."""
+    def numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The objects of the new lines, each with the number of its line."""
         lines = self._new_lines()
         at_once = _parse_all(lines)
-        if at_once is not None:
-            self._number += len(lines)
-            yield from at_once
-            return
-        for line in lines:
+        for line, value in zip(lines, at_once or map(parse_object, lines), strict=True):
             self._number += 1
-            value = parse_object(line)
+            self._offset += len(line)
             if value is None:
-                say_once(f"{self._path}:{self._number} is damaged; the line is left out")
+                self.complaints.add(f"line {self._number}: is no JSON object")
             else:
-                yield value
+                yield self._number, value
+        self.complaints.end()
 
     def _new_lines(self) -> list[bytes]:
+        """The lines that are finished, with their ends; those before a fault if there is one."""
+        found: list[bytes] = []
         try:
-            with open(self._path, "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
+            for line in regular_lines(self._path, self._offset):
+                if not line.endswith(b"\n"):
+                    break
+                found.append(line)
         except FileNotFoundError:
             return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return whole.splitlines()
+        except OSError as error:
+            self.complaints.add(why(error))
+        return found
 
 
 def _parse_all(lines: list[bytes]) -> list[dict[str, Any]] | None:
     """The objects of sound lines, in a third of the time; None if any line is not one."""
     try:
         values = json.loads(b"[" + b",".join(lines) + b"]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     is_sound = len(values) == len(lines) and all(isinstance(value, dict) for value in values)
     return values if is_sound else None
 
 
+class Complaints:
+    """Says what is wrong with a file, and that it is left out; not of every line of many."""
+
+    SHOWN = 3
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = 0
+
+    def add(self, text: str) -> None:
+        """Something more is wrong."""
+        self._count += 1
+        if self._count <= self.SHOWN:
+            say_once(f"{self._path} {text}; left out")
+
+    def end(self) -> None:
+        """All was read: say how much was not said."""
+        if self._count > self.SHOWN:
+            say_once(f"{self._path}: {self._count - self.SHOWN} more lines are damaged; left out")
+
+
 def read_object(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file, None if there is no such file or no object in it."""
     try:
-        return parse_object(path.read_bytes())
+        value = parse_object(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        say_once(f"{path} {why(error)}; left out")
+        return None
+    if value is None:
+        say_once(f"{path}: is no JSON object; left out")
+    return value
 
 
 def parse_object(text: bytes) -> dict[str, Any] | None:
-    """The object in a JSON text, None if it is damaged or something else."""
+    """The object in a JSON text, None if it is damaged, something else or nested too deeply."""
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = _DECODER.decode(text.decode())
+    except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and _is_flat(text, value) else None
+
+
+def _is_flat(text: bytes, value: Any) -> bool:
+    """Whether a value can be walked through; most have too few parts to be deep."""
+    return text.count(b"[") + text.count(b"{") < _DEPTH or _fits(value, _DEPTH)
+
+
+def _fits(value: Any, depth: int) -> bool:
+    if not isinstance(value, (list, dict)):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_fits(part, depth - 1) for part in parts)
 
 
 def _portable(value: Any) -> Any:

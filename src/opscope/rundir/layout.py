@@ -8,6 +8,8 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
+from opscope.regular import entries, is_directory
+
 FORMAT_VERSION = 2
 
 RUNS = "opscope-runs"
@@ -29,7 +31,7 @@ STATS = "stats"
 HITS = "hits.jsonl"
 HIT_STATES = "hits"
 
-_RANK = re.compile(r"rank_(\d+)")
+_RANK = re.compile(r"rank_([0-9]{1,9})")
 
 
 def run_name(script: str, started: datetime, run_id: str = "") -> str:
@@ -45,15 +47,15 @@ def rank_directory(run: Path, rank: int) -> Path:
 
 def rank_directories(run: Path) -> dict[int, Path]:
     """The directories of all ranks there are, by rank."""
-    if not run.is_dir():
+    if not is_directory(run):
         return {}
-    found = ((_RANK.fullmatch(path.name), path) for path in run.iterdir())
-    return dict(sorted((int(match[1]), path) for match, path in found if match))
+    found = ((_RANK.fullmatch(path.name), path) for path in entries(run))
+    return dict(sorted((int(m[1]), path) for m, path in found if m and is_directory(path)))
 
 
 def copied_source(run: Path, file: str) -> Path:
     """Where the copy of a source file is, from its name in a stack."""
-    digest = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    digest = hashlib.sha256(file.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return run / SOURCES / f"{digest}-{_plain(Path(file).name)[-100:]}"
 
 

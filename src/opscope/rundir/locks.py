@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from opscope.messages import say_once
+from opscope.regular import open_regular
 
 
 class RankLock:
@@ -29,8 +30,8 @@ class RankLock:
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; also true where the file system cannot tell."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        file = open_regular(path)
+    except OSError:  # it is not there, or nothing that a rank has made
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.regular import entries
+
 ROWS, INDEX, BETWEEN = ".rows", ".index", ".between"
 _NAME = re.compile(r"(\d{6,9})(?:-(\d{6,9})\.(\d{1,2}))?\.rows")
 _ATTEMPTS = 100
@@ -79,7 +81,7 @@ def in_force(files: Iterable[StatFile]) -> list[StatFile]:
 
 def _names(directory: Path) -> set[str]:
     try:
-        return {path.name for path in directory.iterdir() if path.name.endswith(ROWS)}
+        return {path.name for path in entries(directory) if path.name.endswith(ROWS)}
     except (FileNotFoundError, NotADirectoryError):
         return set()
 

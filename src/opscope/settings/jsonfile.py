@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import MISSING, Problem
+from opscope.regular import read_regular
+
+_TOO_DEEP = "is nested too deeply"
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class JsonFile:
 def read_json_file(file: str, folder: Path | None = None) -> JsonFile:
     """Read an object from a JSON file; a relative name is taken from `folder`."""
     try:
-        text = ((folder or Path()) / file).read_bytes().decode("utf-8-sig")
+        text = read_regular((folder or Path()) / file, follow=True).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return _failed(file, f"is not UTF-8 text: the byte at offset {error.start} is invalid")
     except (OSError, ValueError) as error:
@@ -40,12 +43,15 @@ def _parse(file: str, text: str) -> JsonFile:
         where = f"line {error.lineno}, column {error.colno}"
         return _failed(file, f"is not JSON: {error.msg} at {where}", text)
     except RecursionError:
-        return _failed(file, "is nested too deeply", text)
+        return _failed(file, _TOO_DEEP, text)
     except ValueError as error:
         return _failed(file, f"is not usable: {error}", text)
     if not isinstance(data, dict):
         return _failed(file, "must hold a JSON object, { ... }, at the top", text)
-    return JsonFile(file, text, data, tuple(_repeated(file, data, "")))
+    try:
+        return JsonFile(file, text, data, tuple(_repeated(file, data, "")))
+    except RecursionError:
+        return _failed(file, _TOO_DEEP, text)
 
 
 class _Object(dict[str, Any]):

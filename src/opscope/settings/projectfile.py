@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import MISSING, Problem
+from opscope.regular import read_regular
 
 OWN_FILE, SHARED_FILE = "opscope.toml", "pyproject.toml"
 _TABLE = "tool.opscope"
@@ -36,22 +37,22 @@ def _read_own(file: Path) -> ProjectFile | None:
     if not file.is_file():
         return None
     try:
-        return ProjectFile(file, "", _parse(file.read_bytes()))
-    except (OSError, ValueError) as error:
+        return ProjectFile(file, "", _parse(read_regular(file, follow=True)))
+    except (OSError, ValueError, RecursionError) as error:
         return _failed(file, error)
 
 
 def _read_shared(file: Path) -> ProjectFile | None:
     """A pyproject.toml that does not speak of opscope is none of our business, even if broken."""
     try:
-        content = file.read_bytes()
+        content = read_regular(file, follow=True)
     except OSError:
         return None
     if b"opscope" not in content:
         return None
     try:
         data = _parse(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _failed(file, error) if _TABLE.encode() in content else None
     return _own_table(file, data)
 
@@ -73,11 +74,13 @@ def _parse(content: bytes) -> dict[str, Any]:
     return tomllib.loads(content.decode("utf-8"))
 
 
-def _failed(file: Path, error: OSError | ValueError) -> ProjectFile:
+def _failed(file: Path, error: Exception) -> ProjectFile:
     if isinstance(error, OSError):
         reason = f"cannot be read: {error.strerror}"
     elif isinstance(error, UnicodeDecodeError):
         reason = f"is not UTF-8 text: the byte at offset {error.start} is invalid"
+    elif isinstance(error, RecursionError):
+        reason = "is nested too deeply"
     else:
         reason = f"is not TOML: {error}"
     return ProjectFile(file, problems=(Problem(str(file), "", MISSING, reason),))

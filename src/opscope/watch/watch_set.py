@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
+from opscope.regular import read_regular, why
 from opscope.settings.checks import did_you_mean, kind
 from opscope.settings.paths import is_file
 from opscope.watch.catalogue import BY_NAME
@@ -112,10 +113,12 @@ def quick(watch: WatchSet) -> WatchSet:
 
 def _from_file(path: Path) -> WatchSet:
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(read_regular(path, follow=True).decode("utf-8"))
     except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
+        message = f"cannot be read: {why(error)}"
         raise ConfigError([Problem(str(path), "", MISSING, message)]) from None
+    except RecursionError:
+        raise ConfigError([Problem(str(path), "", MISSING, "is nested too deeply")]) from None
     except ValueError as error:
         raise ConfigError([Problem(str(path), "", MISSING, f"is no JSON: {error}")]) from None
     return from_json(data, str(path))

@@ -12,7 +12,7 @@ import torch
 from made_dump import NewDump, make_node
 
 import opscope
-from opscope.dump.manifest import Manifest
+from opscope.dump.manifest import MANIFEST, Manifest, run_of
 
 
 def test_counts_files_bytes_and_rows(new_dump: NewDump, enable: bool) -> None:
@@ -133,3 +133,14 @@ def test_the_summary_is_for_people(new_dump: NewDump, enable: bool, tmp_path: Pa
         dump.end_step()
     expected = "2 files (1.2 MB) and 2 rows of 1 iteration"
     assert dump.sink.summary() == f"{expected} in {tmp_path / 'dump'}"
+
+
+def test_the_run_of_a_manifest_that_is_none(tmp_path: Path) -> None:
+    file = tmp_path / MANIFEST
+    file.parent.mkdir()
+    for text in ("[" * 10**5, "7", "\udcff"):
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        assert run_of(tmp_path) is None
+    file.unlink()
+    os.mkfifo(file)
+    assert run_of(tmp_path) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from made_run import MadeRun, write_run
 
@@ -13,16 +14,20 @@ from opscope.read.run import open_run
 from opscope.rundir.jsonlines import LineTail
 
 
+def read(tail: LineTail) -> list[tuple[int, dict[str, Any]]]:
+    return list(tail.numbered())
+
+
 def test_lines_are_read_once_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     tail = LineTail(path)
-    assert list(tail.read()) == []
+    assert read(tail) == []
     path.write_bytes(b'{"a": 1}\n{"a": 2}\n{"a"')
-    assert list(tail.read()) == [{"a": 1}, {"a": 2}]
-    assert list(tail.read()) == []
+    assert read(tail) == [(1, {"a": 1}), (2, {"a": 2})]
+    assert read(tail) == []
     with open(path, "ab") as file:
         file.write(b': 3}\n{"a": 4}\n')
-    assert list(tail.read()) == [{"a": 3}, {"a": 4}]
+    assert read(tail) == [(3, {"a": 3}), (4, {"a": 4})]
 
 
 def test_a_refresh_brings_nodes_steps_and_rows(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def test_a_damaged_line_is_named_and_left_out(tmp_path: Path, capsys: Any) -> No
     path.write_bytes(b'{"n": 1}\n\0\0\0\n[1]\n{"n": 2}\n')
     assert [line["n"] for line in read_lines(path)] == [1, 2]
     said = capsys.readouterr().err
-    assert f"{path}:2 is damaged" in said
-    assert f"{path}:3 is damaged" in said
+    assert f"{path} line 2: is no JSON object; left out" in said
+    assert f"{path} line 3: is no JSON object; left out" in said
 
 
 def test_a_file_at_its_limit_is_not_continued_and_says_so(tmp_path: Path, capsys: Any) -> None:

@@ -79,12 +79,24 @@ def test_unreadable(tmp_path: Path) -> None:
     assert only_message(read_json_file(str(file))) == "cannot be read: Permission denied"
 
 
-def test_unreadable_for_any_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+def test_what_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    fifo, device = (read_json_file(str(tmp_path / name)) for name in ("fifo.json", "zero.json"))
+    assert only_message(fifo) == "cannot be read: is a FIFO, no regular file"
+    assert only_message(device) == "cannot be read: is a device, no regular file"
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert only_message(read_json_file("config.json")) == "cannot be read: Permission denied"
+
+def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "here.json").write_text('{"a": 1}')
+    (tmp_path / "link.json").symlink_to("here.json")
+    assert read_json_file(str(tmp_path / "link.json")).data == {"a": 1}
+
+
+@pytest.mark.parametrize("depth", [500, 5000, 100_000])
+def test_nested_too_deeply(tmp_path: Path, depth: int) -> None:
+    document = read(tmp_path, b'{"a": ' * depth + b"1" + b"}" * depth)
+    assert document.data is not None or only_message(document) == "is nested too deeply"
 
 
 def test_repeated_keys_are_reported_with_their_place(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from opscope.settings.projectfile import ProjectFile, read_project_file
 
@@ -71,3 +74,16 @@ def test_not_utf8(tmp_path: Path) -> None:
 def test_not_a_table(tmp_path: Path) -> None:
     put(tmp_path, "pyproject.toml", '[tool]\nopscope = "on"')
     assert only_message(read_project_file(tmp_path)) == "must be a table"
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pyproject.toml")
+    os.mkfifo(tmp_path / "opscope.toml")
+    assert read_project_file(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize("name", ["opscope.toml", "pyproject.toml"])
+def test_nested_too_deeply(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("[tool.opscope]\na = " + "[" * 5000 + "]" * 5000)
+    (problem,) = read_project_file(tmp_path).problems
+    assert problem.message == "is nested too deeply"
