@@ -27,12 +27,14 @@ class Calls:
         *,
         load: Callable[[], tuple[list[Node], list[int]]] | None = None,
         count: int = 0,
+        pass_count: int = 1,
     ) -> None:
-        """Nodes and passes may be loaded when they are first looked at; there are `count` then."""
+        """Nodes and passes may be loaded when they are first looked at; there are so many then."""
         self._nodes: list[Node] = [] if nodes is None else nodes
         self._passes: list[int] = []
         self._load = load
         self._count = count
+        self._pass_count = pass_count
         self.changes = array("q")
         """A call, the id of its node, and by which variants of sources the node's inputs come about
         until this call and from it on, in turn."""
@@ -76,6 +78,8 @@ class Calls:
     @property
     def pass_count(self) -> int:
         """How many passes the step has."""
+        if self._load is not None:
+            return self._pass_count
         return 1 + max(self.passes[1::2], default=0)
 
     @property
@@ -103,6 +107,11 @@ class Calls:
         for number, start, end in zip(numbers, starts, starts[1:], strict=False):
             if end > start:
                 yield number, self.nodes[start:end]
+
+    def begins(self) -> Iterator[tuple[int, int]]:
+        """The first call of each stretch of a pass, and the pass."""
+        yield 0, 0
+        yield from zip(self.passes[::2], self.passes[1::2], strict=True)
 
     def sources_of(self, call: int) -> list[Source]:
         """Where the inputs of a call came from."""

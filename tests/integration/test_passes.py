@@ -14,6 +14,7 @@ from opscope.calls import Calls
 from opscope.capture.thread_state import MOST_NODES
 from opscope.events import EVAL_GRAPH, TRAINING_GRAPH, Output
 from opscope.messages import forget_said
+from opscope.read.reader import open_reader
 
 BATCHES = 200
 
@@ -250,3 +251,27 @@ def test_the_verdict_names_the_pass(tmp_path) -> None:
     checked = opscope("check", "found", "--watch", "OO", "--json", cwd=tmp_path)
     (hit,) = json.loads(checked.stdout)["hits"]
     assert (hit["step"], hit["name"]) == (2, hits[0]["name"])
+
+
+def test_readers_name_the_pass(tmp_path) -> None:
+    healthy = FAULT.replace("x = x * 0", "pass")
+    (tmp_path / "train.py").write_text(healthy)
+    assert opscope("run", "--run-dir", "found", "train.py", cwd=tmp_path).returncode == 0
+    run = open_reader(tmp_path / "found")
+    values = run.select_values("addmm", steps=[1], io="output", slots=[0])
+    assert [value.pass_number for value in values] == [0, 1, 2]
+    assert {value.node.name for value in values} == {"Default/network-Linear/addmm-op0"}
+    assert values[1].name == "Default/network-Linear/addmm-op0:0@1"
+    (node,) = {value.node for value in values}
+    assert {consumer.node.op_type for consumer in run.consumers(node)} == {"sum"}
+    shown = opscope("show", "found", "addmm-op0:0@2", "--json", cwd=tmp_path)
+    (output,) = json.loads(shown.stdout)["outputs"]
+    assert {row["pass"] for row in output["rows"]} == {2}
+    sql = "select distinct step, pass from stats where op_type = 'addmm' order by all"
+    asked = opscope("query", "found", sql, "--json", cwd=tmp_path)
+    found = json.loads(asked.stdout)
+    assert [(row["step"], row["pass"]) for row in found] == [
+        (step, number) for step in range(4) for number in range(3)
+    ]
+    steps = opscope("query", "found", "select passes from steps", "--json", cwd=tmp_path)
+    assert [row["passes"] for row in json.loads(steps.stdout)] == [3] * 4

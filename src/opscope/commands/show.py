@@ -62,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     steps = None if args.step is None else {args.step}
     view = node_view(recorded, rank, node, steps)
     _narrow(view, address)
+    if address.pass_number is not None:
+        _narrow_to_pass(view, address.pass_number)
     if args.step is not None:
         _require_rows(view, rank, args.step)
     keep = args.last if args.last is not None else (0 if args.json else _LAST)
@@ -126,6 +128,12 @@ def _narrow(view: Data, address: Address) -> None:
     view[other] = []
 
 
+def _narrow_to_pass(view: Data, number: int) -> None:
+    """Keep the values of one pass of each step; a step with one pass has pass 0 only."""
+    for value in view["inputs"] + view["outputs"]:
+        value["rows"] = [row for row in value["rows"] if (row["pass"] or 0) == number]
+
+
 def _require_rows(view: Data, rank: RankReader, step: int) -> None:
     if any(value["rows"] for value in view["inputs"] + view["outputs"]):
         return
@@ -176,7 +184,8 @@ def _print_value(value: Data) -> None:
         never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
         print_line(f"  no numbers{never}")
         return
-    columns = ("step", "dtype", "shape", *_NUMBERS, *_COUNTS, "count")
+    several = ("pass",) if any(row["pass"] is not None for row in value["rows"]) else ()
+    columns = ("step", *several, "dtype", "shape", *_NUMBERS, *_COUNTS, "count")
     lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
     lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
     print_table(columns, [line for _, line in sorted(lines, key=lambda line: line[0])])

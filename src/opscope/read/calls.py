@@ -83,7 +83,8 @@ class LinkBook:
         count = sum(len(orders.get(order, ())) * times for order, _, times in stretches)
         if count != line.operators:
             stretches, count = [], 0  # they were not kept, or are damaged
-        calls = Calls(load=lambda: _calls(stretches, orders, nodes), count=count)
+        passes = line.passes if count else 1
+        calls = Calls(load=lambda: _calls(stretches, orders, nodes), count=count, pass_count=passes)
         return self._linked(calls, line.step)
 
     def of_rows(self, step: int, records: Records, nodes: Nodes) -> Calls:

@@ -51,6 +51,10 @@ class DumpReader:
         """A dump does not tell passes apart."""
         return [Pass(step, 0)]
 
+    def pass_of(self, step: int, call: int) -> int | None:
+        """A dump does not tell passes apart."""
+        return None
+
     @property
     def nodes(self) -> dict[int, Node]:
         """Operators by id, and parameters (of type `Parameter`)."""

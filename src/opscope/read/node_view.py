@@ -114,6 +114,7 @@ def _source(source: Source) -> Data:
 def _row(value: Value) -> Data:
     return {
         "step": value.step,
+        "pass": value.pass_number,
         "call": value.call,
         "dtype": value.dtype,
         "shape": None if value.shape is None else list(value.shape),

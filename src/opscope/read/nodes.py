@@ -12,15 +12,21 @@ from opscope.escapes import escaped
 from opscope.events import IO, TRAINING_GRAPH, Node
 
 _SHOWN = 20
-_ADDRESS = re.compile(r"(?P<node>.+?)(?::(?:(?P<io>input|output):)?(?P<slot>\d+))?")
+_ADDRESS = re.compile(
+    r"(?P<node>.+?)(?::(?:(?P<io>input|output):)?(?P<slot>\d+))?(?:@(?P<pass>\d{1,9}))?"
+)
 
 
 class Address(NamedTuple):
-    """A node as a person writes it: `NODE`, `NODE:slot` (of an output) or `NODE:input:slot`."""
+    """A node as a person writes it: `NODE`, `NODE:slot` (of an output) or `NODE:input:slot`.
+
+    Behind it may stand `@PASS`, of a step that has several.
+    """
 
     node: str
     io: IO = IO.OUTPUT
     slot: int | None = None
+    pass_number: int | None = None
 
 
 def parse_address(text: str) -> Address:
@@ -33,7 +39,13 @@ def parse_address(text: str) -> Address:
     if match is None:
         raise OpscopeError("the name of the node is empty")
     slot = match["slot"]
-    return Address(match["node"], IO(match["io"] or "output"), int(slot) if slot else None)
+    of_pass = match["pass"]
+    return Address(
+        match["node"],
+        IO(match["io"] or "output"),
+        int(slot) if slot else None,
+        int(of_pass) if of_pass else None,
+    )
 
 
 def find_node(nodes: Collection[Node], text: str) -> Node:

@@ -309,11 +309,29 @@ class Reader:
         return self._once("consumers", self._find_consumers)
 
     def _find_consumers(self) -> dict[Node, list[Consumer]]:
-        found: dict[Node, list[Consumer]] = {}
+        found: dict[Node, dict[Consumer, None]] = {}
         for node in self._ranks_of_nodes:
-            for slot, source in enumerate(node.sources):
-                if isinstance(source, Output):
-                    found.setdefault(source.node, []).append(Consumer(node, slot, source.slot))
+            for sources in self._latest_sources.get(node, [node.sources]):
+                for slot, source in enumerate(sources):
+                    if isinstance(source, Output):
+                        consumer = Consumer(node, slot, source.slot)
+                        found.setdefault(source.node, {})[consumer] = None
+        return {node: list(consumers) for node, consumers in found.items()}
+
+    @property
+    def _latest_sources(self) -> dict[Node, list[list[Source]]]:
+        """What the sources of each node were in its calls of the latest step."""
+        return self._once("latest sources", self._find_latest_sources)
+
+    def _find_latest_sources(self) -> dict[Node, list[list[Source]]]:
+        found: dict[Node, list[list[Source]]] = {}
+        for rank in self.recording.ranks.values():
+            latest = [record.calls for record in rank.steps if record.complete][-1:]
+            for calls in latest:
+                for call, node in enumerate(calls.nodes):
+                    sources, known = calls.sources_of(call), found.setdefault(node, [])
+                    if all(sources is not other for other in known):
+                        known.append(sources)
         return found
 
     def _matcher(self, query: str, regex: bool, by: str) -> Callable[[Node], bool]:

@@ -49,6 +49,9 @@ class RankReader(Protocol):
     def passes(self, step: int) -> Sequence[Pass]:
         """The passes of a step."""
 
+    def pass_of(self, step: int, call: int) -> int | None:
+        """The pass that a call belongs to; None where its step has only one."""
+
     @property
     def nodes(self) -> Mapping[int, Node]:
         """Nodes by id, with the edges they had last."""

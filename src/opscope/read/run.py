@@ -179,13 +179,22 @@ class Rank:
 
     def passes(self, step: int) -> list[Pass]:
         """The passes of a step."""
-        record = next((record for record in self.steps if record.step == step), None)
-        count = record.calls.pass_count if record is not None else 1
-        return [Pass(step, number) for number in range(count)]
+        calls = self._calls_by_step.get(step)
+        return [Pass(step, number) for number in range(1 if calls is None else calls.pass_count)]
+
+    def pass_of(self, step: int, call: int) -> int | None:
+        """The pass that a call belongs to; None where its step has only one."""
+        calls = self._calls_by_step.get(step)
+        return calls.pass_of(call) if calls is not None and calls.pass_count > 1 else None
+
+    @property
+    def _calls_by_step(self) -> dict[int, Calls]:
+        """Of steps that ended."""
+        return self._read("calls_by_step", self._more_calls_by_step, {})
 
     def calls(self, step: int, records: Records) -> Calls:
         """The calls of a step; of one that was not finished, those that these rows are of."""
-        found = next((record.calls for record in self.steps if record.step == step), None)
+        found = self._calls_by_step.get(step)
         if found is None or not len(found):
             return self._links.of_rows(step, records, self.nodes)
         return found
@@ -281,6 +290,9 @@ class Rank:
         nodes = with_nodes(known, lines, edges) if lines or edges else known
         self._links.settle(nodes)
         return nodes
+
+    def _more_calls_by_step(self, known: dict[int, Calls]) -> dict[int, Calls]:
+        return {record.step: record.calls for record in self.steps}
 
     def _more_links(self, known: LinkBook) -> LinkBook:
         return known.with_more(self._lines(layout.LINKS, links_line))

@@ -26,6 +26,7 @@ class StepLine(NamedTuple):
 
     step: int
     operators: int
+    passes: int
     orders: list[list[int]] | None
     """In turn: the id of an order, the pass it ran in, and how many passes in a row it ran in."""
     losses: list[LossLine]
@@ -47,6 +48,7 @@ def step_line(line: Fields) -> StepLine:
     return StepLine(
         step=line.integer("step", -SMALL, SMALL),
         operators=line.integer("operators", below=CALLS),
+        passes=line.integer("passes", 1, CALLS),
         orders=None if line.data.get("orders") is None else _orders(line),
         losses=[_loss(loss) for loss in line.objects("losses")],
         seconds=line.number("seconds"),

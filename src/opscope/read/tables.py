@@ -24,11 +24,16 @@ _NUMBER = "CASE kind WHEN 0 THEN {0} WHEN 1 THEN {0}_int::DOUBLE ELSE {0}_uint::
 _SIDE = "CASE r.io WHEN 1 THEN 'output' ELSE 'input' END AS io"
 _STATS = """
 CREATE VIEW stats AS
-SELECT r.rank, r.step, r.node, n.name, n.op_type, n.scope, n.phase, r.call, {side}, r.slot,
+SELECT r.rank, r.step, {pass_number}, r.node, n.name, n.op_type, n.scope, n.phase, r.call,
+       {side}, r.slot,
        t.dtype, t.dimensions AS shape, r.count, {min}, {max}, {numbers}, {min_int}, {max_int}
 FROM rows r
 LEFT JOIN nodes n ON n.rank = r.rank AND n.node = r.node
 LEFT JOIN types t ON t.rank = r.rank AND t.shape = r.shape
+{passes}
+"""
+_PASSES = """
+ASOF LEFT JOIN passes p ON p.rank = r.rank AND p.step = r.step AND p.call <= r.call
 """
 _GAPS = f"""
 CREATE VIEW gaps AS
@@ -132,7 +137,7 @@ class Tables:
         if "rows" in wanted:
             self._make_rows(question, ranks, parts)
         if "stats" in wanted:
-            self.connection.execute(_stats_view(ranks))
+            self.connection.execute(_stats_view(ranks, self._make_passes(ranks)))
         if "gaps" in wanted:
             self._make_gaps(ranks)
 
@@ -166,6 +171,20 @@ class Tables:
         raw = {"rank": columns[:, 0].copy(), "step": columns[:, 1].copy()}
         self.connection.register("row_steps", raw)
 
+    def _make_passes(self, ranks: Sequence[RankReader]) -> bool:
+        """A table of where passes begin; returns whether any step has several."""
+        found = [
+            (rank.number, record.step, call, number)
+            for rank in ranks
+            for record in rank.steps
+            if record.calls.pass_count > 1
+            for call, number in record.calls.begins()
+        ]
+        columns = np.array(found, np.int64).reshape(-1, 4)
+        names = ("rank", "step", "call", "pass")
+        self.connection.register("passes", {n: columns[:, i].copy() for i, n in enumerate(names)})
+        return bool(found)
+
     def _make_gaps(self, ranks: Sequence[RankReader]) -> None:
         found = {rank.number: rank.between() for rank in ranks}
         numbers = np.repeat([*found] or [0], [len(f) for f in found.values()] or [0])
@@ -176,7 +195,7 @@ class Tables:
         self.connection.execute(_GAPS)
 
 
-def _stats_view(ranks: Sequence[RankReader]) -> str:
+def _stats_view(ranks: Sequence[RankReader], has_passes: bool) -> str:
     """Numbers that a recording does not have are null."""
     known = frozenset(Row._fields).intersection(*(rank.known_numbers for rank in ranks))
     ends = {
@@ -188,7 +207,16 @@ def _stats_view(ranks: Sequence[RankReader]) -> str:
         for name in ("min", "max")
     }
     numbers = [f"r.{n}" if n in known else f"NULL::DOUBLE AS {n}" for n in Row._fields[3:]]
-    return _STATS.format(side=_SIDE, numbers=", ".join(numbers), **ends, **exact)
+    pass_number = 'coalesce(p.pass, 0)::INTEGER AS "pass"' if has_passes else '0 AS "pass"'
+    passes = _PASSES if has_passes else ""
+    return _STATS.format(
+        side=_SIDE,
+        numbers=", ".join(numbers),
+        pass_number=pass_number,
+        passes=passes,
+        **ends,
+        **exact,
+    )
 
 
 def _count(ranks: Sequence[RankReader], parts: Parts, chosen: Chosen) -> float:

@@ -31,15 +31,18 @@ class Value:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     """None where only the file knows."""
+    pass_number: int | None = None
+    """The pass of the step it is of, if there are several."""
     _record: Any = field(default=None, repr=False, compare=False)
     _stored: Stored | None = field(default=None, repr=False, compare=False)
     _known: frozenset[str] | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
-        """How commands call it: `NODE:slot`, or `NODE:input:slot`."""
+        """How commands call it: `NODE:slot` or `NODE:input:slot`, and `@PASS` of several."""
         side = "input:" if self.io is IO.INPUT else ""
-        return f"{self.node.name}:{side}{self.slot}"
+        of_pass = "" if self.pass_number is None else f"@{self.pass_number}"
+        return f"{self.node.name}:{side}{self.slot}{of_pass}"
 
     @property
     def is_saved(self) -> bool:
@@ -79,6 +82,7 @@ class _Typed(Protocol):
     def nodes(self) -> Mapping[int, Node]: ...
     @property
     def types(self) -> Mapping[int, ValueType | None]: ...
+    def pass_of(self, step: int, call: int) -> int | None: ...
 
 
 def value_of(
@@ -99,6 +103,7 @@ def value_of(
         int(record["call"]),
         kind.dtype if kind else dtype,
         kind.shape if kind else None,
+        rank.pass_of(int(record["step"]), int(record["call"])),
         record,
         stored,
         known,

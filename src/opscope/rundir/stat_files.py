@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.regular import entries
+from opscope.regular import entries, is_directory
 
 ROWS, INDEX, BETWEEN = ".rows", ".index", ".between"
 _NAME = re.compile(r"(\d{6,9})(?:-(\d{6,9})\.(\d{1,2}))?\.rows")
@@ -80,10 +80,9 @@ def in_force(files: Iterable[StatFile]) -> list[StatFile]:
 
 
 def _names(directory: Path) -> set[str]:
-    try:
-        return {path.name for path in entries(directory) if path.name.endswith(ROWS)}
-    except (FileNotFoundError, NotADirectoryError):
+    if not is_directory(directory):
         return set()
+    return {path.name for path in entries(directory) if path.name.endswith(ROWS)}
 
 
 def _parse(directory: Path, name: str) -> StatFile | None:

@@ -90,9 +90,11 @@ def test_a_node_that_is_not_there_or_not_alone(tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    assert parse_address("a/b-op0") == ("a/b-op0", IO.OUTPUT, None)
-    assert parse_address("a/b-op0:2") == ("a/b-op0", IO.OUTPUT, 2)
-    assert parse_address("a/b-op0:input:1") == ("a/b-op0", IO.INPUT, 1)
-    assert parse_address("a:b") == ("a:b", IO.OUTPUT, None)
+    assert parse_address("a/b-op0") == ("a/b-op0", IO.OUTPUT, None, None)
+    assert parse_address("a/b-op0:2") == ("a/b-op0", IO.OUTPUT, 2, None)
+    assert parse_address("a/b-op0:input:1") == ("a/b-op0", IO.INPUT, 1, None)
+    assert parse_address("a/b-op0@3") == ("a/b-op0", IO.OUTPUT, None, 3)
+    assert parse_address("a/b-op0:input:1@3") == ("a/b-op0", IO.INPUT, 1, 3)
+    assert parse_address("a:b") == ("a:b", IO.OUTPUT, None, None)
     with pytest.raises(OpscopeError):
         parse_address("")
