@@ -250,7 +250,9 @@ def test_the_verdict_names_the_pass(tmp_path) -> None:
     assert hits[0]["verdict"]["op_type"] == "div"
     checked = opscope("check", "found", "--watch", "OO", "--json", cwd=tmp_path)
     (hit,) = json.loads(checked.stdout)["hits"]
-    assert (hit["step"], hit["name"]) == (2, hits[0]["name"])
+    assert (hit["step"], hit["pass"], hit["name"]) == (2, 1, hits[0]["name"])
+    listed = opscope("hits", "found", cwd=tmp_path)
+    assert "div-op0:0@1" in listed.stdout
 
 
 def test_readers_name_the_pass(tmp_path) -> None:

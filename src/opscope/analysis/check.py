@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opscope.analysis.check_dump import check_dump_rank
@@ -68,7 +68,16 @@ def check(
             check_dump_rank(recorded.ranks[number], watch.enabled, scope, findings, report)
     seen = {number: _steps(recorded, number) for number in chosen}
     hits = sorted(lasting(findings.hits, seen), key=_order)
+    if isinstance(recorded, Run):
+        hits = [_in_its_pass(hit, recorded) for hit in hits]
     return Checked(hits, findings.unchecked, findings.notes, findings.values)
+
+
+def _in_its_pass(hit: Hit, run: Run) -> Hit:
+    """A hit that names the pass, where a step has several."""
+    if hit.node is None:
+        return hit
+    return replace(hit, pass_number=run.rank(hit.rank).pass_of(hit.step, hit.call))
 
 
 def _steps(recorded: Run | Dump, rank: int) -> list[int]:

@@ -78,7 +78,8 @@ _HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
 def hit_row(hit: Mapping[str, Any]) -> list[Any]:
     """A hit, as it stands in a file, as a line of a table."""
     side = "input:" if hit.get("io") == "input" else ""
-    value = f"{hit['name']}:{side}{hit.get('slot', 0)}" if hit.get("name") else ""
+    of_pass = "" if hit.get("pass") is None else f"@{hit['pass']}"
+    value = f"{hit['name']}:{side}{hit.get('slot', 0)}{of_pass}" if hit.get("name") else ""
     parameter = hit.get("parameter") or ""
     if parameter and hit.get("name") != parameter:
         value = f"{parameter} ({value})" if value else parameter

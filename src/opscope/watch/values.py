@@ -119,7 +119,8 @@ class ValueChecks:
             yield from hits
             return
         now = {(h.node.id, h.slot): h for h in hits if h.node is not None}
-        for node, slot in zip(records["node"].tolist(), records["slot"].tolist(), strict=True):
+        places = zip(records["node"].tolist(), records["slot"].tolist(), strict=True)
+        for node, slot in dict.fromkeys(places):  # a step counts once, however many passes it has
             key = watchpoint.id, node, slot
             if (node, slot) not in now:
                 self._in_a_row.pop(key, None)
