@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from bisect import bisect_right
 
 import pytest
 import torch
@@ -277,3 +279,31 @@ def test_readers_name_the_pass(tmp_path) -> None:
     ]
     steps = opscope("query", "found", "select passes from steps", "--json", cwd=tmp_path)
     assert [row["passes"] for row in json.loads(steps.stdout)] == [3] * 4
+
+
+@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+def test_the_manifest_of_a_dump_says_where_passes_begin(tmp_path, enable) -> None:
+    (tmp_path / "train.py").write_text(FAULT.replace("x = x * 0", "pass"))
+    config = {
+        "common_dump_settings": {
+            "dump_mode": 0,
+            "path": str(tmp_path / "out"),
+            "net_name": "Net",
+            "iteration": "1",
+            "saved_data": "statistic",
+            "input_output": 0,
+            "kernels": [],
+        },
+        "e2e_dump_settings": {"enable": enable, "trans_flag": True},
+    }
+    (tmp_path / "dump.json").write_text(json.dumps(config))
+    result = opscope("run", "--dump", "dump.json", "train.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    manifest = json.loads((tmp_path / "out/rank_0/.dump_metadata/manifest.json").read_text())
+    (iteration,) = manifest["iterations"]
+    assert [number for _, number in iteration["passes"]] == [1, 2]
+    (table,) = (tmp_path / "out").rglob("statistic.csv")
+    lines = [line for line in csv.DictReader(table.open()) if "addmm" in line["Op Name"]]
+    tasks = {int(line["Task ID"]) for line in lines if "Gradients" not in line["Op Name"]}
+    starts = [0, *(task for task, _ in iteration["passes"])]
+    assert [bisect_right(starts, task) - 1 for task in sorted(tasks)] == [0, 1, 2]

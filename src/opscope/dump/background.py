@@ -119,10 +119,12 @@ class BackgroundWriter:
                 is_last = first + _NAMES_PER_RECORD >= len(names)
                 self._sender.send(("order", graph, part, is_last))
 
-    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+    def finish(
+        self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
+    ) -> None:
         self._check()
         with self._lock:
-            self._sender.send(("finish", iteration, complete, list(graphs)))
+            self._sender.send(("finish", iteration, complete, list(graphs), list(passes)))
             self._sender.ring()
             self.arena.forget()
         self._process.check_alive()

@@ -63,9 +63,11 @@ class DirectWriter:
     def order(self, graph: int, names: Sequence[str]) -> None:
         self._store.order(graph, names)
 
-    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+    def finish(
+        self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
+    ) -> None:
         with self._lock:
-            self._store.finish(iteration, complete, graphs)
+            self._store.finish(iteration, complete, graphs, passes)
 
     def describe(self, description: str) -> None:
         self._store.describe(description)

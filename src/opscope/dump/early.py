@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opscope.dump.batch import Batch
@@ -65,9 +65,15 @@ class EarlyRecorder:
         """Rows that are ready; their memory is the batch's own."""
         self._keep("rows", batch)
 
-    def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
+    def finish(
+        self,
+        iteration: int,
+        complete: bool,
+        orders: Mapping[int, list[Node]],
+        passes: Sequence[int] = (),
+    ) -> None:
         """A step has ended."""
-        self._keep("finish", iteration, complete, orders)
+        self._keep("finish", iteration, complete, orders, passes)
 
     def replay(self, recorder: Recorder) -> None:
         """Tell everything to the one that writes."""

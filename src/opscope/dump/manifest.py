@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,8 @@ class Iteration:
     """Tensors in those files: one in each, unless they are packed."""
     rows: int = 0
     complete: bool = False
+    passes: list[list[int]] = field(default_factory=list)
+    """Where the step has several: the task id that a pass begins with, and the pass."""
 
 
 @dataclass(slots=True)
@@ -80,11 +83,13 @@ class Manifest:
         with self._lock:
             self._iteration(iteration).rows += count
 
-    def finish_iteration(self, iteration: int, complete: bool) -> None:
+    def finish_iteration(self, iteration: int, complete: bool, passes: Sequence[int] = ()) -> None:
         """Everything of this iteration that there is has been written."""
         with self._lock:
             if complete or iteration in self.iterations:
-                self._iteration(iteration).complete = complete
+                entry = self._iteration(iteration)
+                entry.complete = complete
+                entry.passes = [list(pair) for pair in zip(passes[::2], passes[1::2], strict=True)]
 
     def drop_iteration(self, iteration: int) -> None:
         """There is no such iteration."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.dump import metadata
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
 
 _INPUT, _OUTPUT = IO.INPUT.value, IO.OUTPUT.value
+
+_PASSES = 1000
+"""The manifest says of so many passes of a step where they begin."""
 
 
 class Recorder:
@@ -83,8 +86,14 @@ class Recorder:
         """Rows that are ready."""
         self._writer.rows(batch)
 
-    def finish(self, iteration: int, complete: bool, orders: Mapping[int, list[Node]]) -> None:
-        """A step has ended."""
+    def finish(
+        self,
+        iteration: int,
+        complete: bool,
+        orders: Mapping[int, list[Node]],
+        passes: Sequence[int] = (),
+    ) -> None:
+        """A step has ended; `passes` are as `Calls` has them."""
         for graph, nodes in orders.items():
             if self._orders.get(graph) != nodes:
                 self._orders[graph] = nodes
@@ -92,7 +101,7 @@ class Recorder:
         if not self._described:
             self._described = True
             self._writer.describe(metadata.config_json())
-        self._writer.finish(iteration, complete, list(orders))
+        self._writer.finish(iteration, complete, list(orders), passes[: 2 * _PASSES])
 
     def fail(self, failure: str) -> None:
         """Note that the dump ends early."""

@@ -269,7 +269,7 @@ class DumpSink(BaseSink):
             executed = {}  # then nothing of it stays
         if self._settings.save_kernel_args and not self._settings.op_debug_mode:
             self._add_arguments(iteration, executed)
-        self._recorder.finish(iteration, record.complete, executed)
+        self._recorder.finish(iteration, record.complete, executed, record.calls.passes)
         self._parameters_seen.clear()
         self._elsewhere.clear()
         if self._constants is not None:

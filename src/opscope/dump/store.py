@@ -209,7 +209,9 @@ class Store:
         """The order of a graph's operators in a step, when it is another than before."""
         self._order.add(graph, names)
 
-    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+    def finish(
+        self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
+    ) -> None:
         """Everything of an iteration has been written; these graphs ran in it.
 
         If none did, and it is not complete, it was none: nothing of it stays.
@@ -228,7 +230,7 @@ class Store:
         if is_none:
             self.manifest.drop_iteration(iteration)
         else:
-            self.manifest.finish_iteration(iteration, complete)
+            self.manifest.finish_iteration(iteration, complete, passes)
         if self.manifest.is_due():
             began = time.monotonic()
             self.write_manifest()

@@ -170,10 +170,10 @@ class Worker:
     def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         self._row_kinds[number] = dtype, shape
 
-    def _finish(self, iteration: int, complete: bool, graphs: list[int]) -> None:
+    def _finish(self, iteration: int, complete: bool, graphs: list[int], passes: list[int]) -> None:
         self.settle()
         self._saved.clear()
-        self._store.finish(iteration, complete, graphs)
+        self._store.finish(iteration, complete, graphs, passes)
 
     def _order(self, graph: int, names: list[str], is_last: bool) -> None:
         self._names += names

@@ -55,7 +55,9 @@ class Writer(Protocol):
     def order(self, graph: int, names: Sequence[str]) -> None:
         """The order of a graph's operators, when it is another than before."""
 
-    def finish(self, iteration: int, complete: bool, graphs: Sequence[int]) -> None:
+    def finish(
+        self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
+    ) -> None:
         """A step has ended."""
 
     def describe(self, description: str) -> None:

@@ -26,7 +26,7 @@ def test_counts_files_bytes_and_rows(new_dump: NewDump, enable: bool) -> None:
     assert manifest["complete"] is True
     assert manifest["failure"] is None
     size = sum(file.stat().st_size for file in dump.directory(1).glob("*.npy"))
-    expected = {"files": 2, "bytes": size, "values": 2, "rows": 2, "complete": True}
+    expected = {"files": 2, "bytes": size, "values": 2, "rows": 2, "complete": True, "passes": []}
     assert manifest["iterations"] == [{"iteration": step} | expected for step in range(2)]
 
 
