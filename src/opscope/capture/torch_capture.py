@@ -393,7 +393,7 @@ class TorchCapture:
                 state.backward_depth -= 1
                 state.backward_base = base
                 if not state.backward_depth:
-                    if _ends_in_gradients(args, kwargs):
+                    if _ends_in_gradients(args, kwargs) and _fake_mode() is None:
                         self._clock.backward_ended()
                     self._leave_backward(state)
 
