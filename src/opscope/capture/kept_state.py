@@ -20,7 +20,8 @@ _BYTES = 256 << 20
 class KeptState:
     """Holds on to a step's batch and random states until the next one begins.
 
-    Of several micro-batches it is the last, or the one in which something began to look wrong.
+    Of several passes it is the batch of the last, or of the one in which something began to look
+    wrong.
     """
 
     def __init__(
@@ -28,7 +29,9 @@ class KeptState:
     ) -> None:
         self._names = names
         self._optimizers = optimizers
-        self._batch: dict[str, Tensor] = {}
+        self._batch: dict[str, tuple[Tensor, int]] = {}
+        """By name, with how often a network had been called in the step when it came."""
+        self._called = 0
         self._rng: RandomStates | None = None
         self._step = 0
         self._room = _BYTES
@@ -50,14 +53,31 @@ class KeptState:
         if self._is_over:
             self._let_go()
         size = tensor.numel() * tensor.element_size()
-        if any(tensor is other for other in self._batch.values()) or size > self._room:
+        if any(tensor is other for other, _ in self._batch.values()) or size > self._room:
             return
         self._room -= size
         name, number = outside.name, 1
         while name in self._batch:
             number += 1
             name = f"{outside.name}#{number}"
-        self._batch[name] = tensor
+        self._batch[name] = tensor, self._called
+
+    def begin_pass(self) -> None:
+        """What was there when the network was last called is of the pass before."""
+        if self._holds:
+            return
+        came_since = [
+            (name.partition("#")[0], tensor)
+            for name, (tensor, called) in self._batch.items()
+            if called == self._called
+        ]
+        self._let_go()
+        for name, tensor in came_since:
+            self.add_batch(tensor, Outside("batch", name))
+
+    def network_called(self) -> None:
+        """It has been given its batch."""
+        self._called += 1
 
     def end_backward(self) -> None:
         """What comes in from now on is another micro-batch."""
@@ -76,7 +96,7 @@ class KeptState:
         """The state as it is now."""
         optimizers = list(self._optimizers())
         return Snapshot(
-            batch=dict(self._batch),
+            batch={name: tensor for name, (tensor, _) in self._batch.items()},
             rng=self._rng.tensors() if self._rng is not None else {},
             parameters=dict([*self._names.parameters(), *self._names.buffers()]),
             optimizer=_optimizer_tensors(optimizers, self._names),

@@ -362,11 +362,15 @@ class TorchCapture:
             passes = self._watch.passes
             if passes.enter(module, state, state.phase == EVAL, self._watch.calls):
                 self._watch.tell_pass()
+                if self._kept is not None:
+                    self._kept.begin_pass()
             for name, tensor in _arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
                     self._watch.add_arrival(tensor, Outside("batch", name))
                 elif self._kept is not None:  # made by an operator, but a batch to the model
                     self._kept.add_batch(tensor, Outside("batch", name))
+            if self._kept is not None:
+                self._kept.network_called()
         if type(module).__name__ == "OptimizedModule":
             self._say_compiled()
 
