@@ -135,6 +135,11 @@ def test_calls_of_threads_that_interrupt_each_other_are_kept_apart(record) -> No
     expected = sorted(2 * (start + n) for start in (1.0, 1000.0, 5000.0) for n in range(400))
     assert sorted(call.outputs[0][0].item() for call in calls) == expected
     assert all(torch.equal(call.outputs[0], 2 * call.inputs[0]) for call in calls)
+    made = {call.index: call for call in seen.calls}
+    (record_of_step,) = seen.steps
+    for call in calls:
+        producer = record_of_step.calls.producer(call.index, 0)
+        assert producer is not None and torch.equal(made[producer].outputs[0], call.inputs[0])
     numbers = [call.index for call in seen.calls]
     assert len(set(numbers)) == len(numbers)
 

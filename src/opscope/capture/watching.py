@@ -216,8 +216,8 @@ class OperatorWatch:
                     site.add(node)
                 site.calls += 1
             index = self._add_call(node, number)
-        if sources != node.sources:
-            note_sources(self.calls, index, node, sources)
+            if sources != node.sources:
+                note_sources(self.calls, index, node, sources)
         if self.late and not operator.asynchronous:
             self._deliver_late(tensors[1:] if operator.completes else tensors)
         plan = node.plan
@@ -228,7 +228,7 @@ class OperatorWatch:
         if flags & _ARGUMENTS:
             node.arguments = texts()
         if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
-            begun.call = self.begin_call(plan, node, index, tensors, number)
+            begun.call = self.begin_call(plan, node, index, tensors, number, sources)
             begun.flags = 0
         elif flags and self.pipeline.takes_rows:
             self._measure_inputs(flags, node, index, tensors, sources)
@@ -597,10 +597,17 @@ class OperatorWatch:
         return _FREE
 
     def begin_call(
-        self, plan: Plan, node: Node, index: int, tensors: list[Tensor], pass_number: int
+        self,
+        plan: Plan,
+        node: Node,
+        index: int,
+        tensors: list[Tensor],
+        pass_number: int,
+        sources: list[Source] | None = None,
     ) -> Call:
-        """Deliver the inputs of a call that is about to run."""
-        sources = node.sources
+        """Deliver the inputs of a call that is about to run; its sources, if not the node's."""
+        if sources is None:
+            sources = node.sources
         stream = 0
         if tensors and tensors[0].is_cuda:
             stream = _stream_of(tensors[0])

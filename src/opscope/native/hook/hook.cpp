@@ -152,6 +152,7 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
     hook->passes = Ref::share(passes);
     hook->step = step;
     hook->last_pass = 0;
+    hook->repeats = false;
     hook->changes.clear();
     hook->crossings.clear();
     return none();

@@ -124,6 +124,7 @@ struct Hook {
   int64_t last_pass = 0;       // of the call before
   std::vector<int64_t> latest;  // by node: the call of it that began last, counted from `base`
   int64_t base = 0;             // more than any call before this step
+  bool repeats = false;         // whether a node was called twice in this step
   std::vector<int64_t> changes, crossings;  // see opscope/calls.py
   FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
   FlatMap<PyObject*, Code, AddressHash> known_codes;

@@ -40,17 +40,21 @@ inline void note_pass(int64_t index, int64_t number) {
 // Notes which inputs come from another call than the latest one of their node.
 inline void note_crossings(const Call& call) {
   auto& latest = hook->latest;
-  for (size_t slot = 0; slot < call.sources.size(); ++slot) {
+  // Before any node has been called twice there is only one call that an input can come from. With
+  // several threads calls do not come by in the order of their indices: all is noted.
+  const bool many = hook->only_python;
+  for (size_t slot = 0; (many || hook->repeats) && slot < call.sources.size(); ++slot) {
     const Maker& maker = call.sources[slot];
     if (maker.call < 0 || !is_output(maker.source)) continue;
     const auto node =
         static_cast<size_t>(hook->node_id.number(hook->output_node.get(maker.source)));
-    if (node < latest.size() && latest[node] == hook->base + maker.call) continue;
+    if (!many && node < latest.size() && latest[node] == hook->base + maker.call) continue;
     hook->crossings.insert(hook->crossings.end(),
                            {call.index, static_cast<int64_t>(slot), maker.call});
   }
   const auto node = static_cast<size_t>(call.node_id);
   if (node >= latest.size()) latest.resize(std::max(node + 1, 2 * latest.size()), -1);
+  hook->repeats = hook->repeats || latest[node] >= hook->base;
   latest[node] = hook->base + call.index;
 }
 
