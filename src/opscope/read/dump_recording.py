@@ -175,6 +175,10 @@ class DumpRecording:
         """A dump has no source lines."""
         return None
 
+    def source(self, file: str) -> list[str]:
+        """A dump has no source lines."""
+        return []
+
     def refresh(self) -> None:
         """Look at the directory anew."""
         self.dump = open_dump(self.path)

@@ -148,5 +148,8 @@ class Recording(Protocol):
     def code(self, frame: Frame) -> str | None:
         """The line of a frame; None if it is not known."""
 
+    def source(self, file: str) -> list[str]:
+        """The lines of a file as it is called in stacks; none if they are not known."""
+
     def refresh(self) -> None:
         """Read what has been written since."""

@@ -110,11 +110,16 @@ class Run:
 
     def code(self, frame: Frame) -> str | None:
         """The line of a frame, from the copy of its source; None if there is none."""
-        lines = self._sources.get(frame.file)
-        if lines is None:
-            lines = _text(layout.copied_source(self.path, frame.file))
-            self._sources[frame.file] = lines
+        lines = self.source(frame.file)
         return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else None
+
+    def source(self, file: str) -> list[str]:
+        """The lines of a file as it is called in stacks, from its copy; none if there is none."""
+        lines = self._sources.get(file)
+        if lines is None:
+            lines = _text(layout.copied_source(self.path, file))
+            self._sources[file] = lines
+        return lines
 
 
 class Rank:

@@ -41,7 +41,8 @@ class ScopeTree:
     """How many nodes each scope has, with those of the scopes in it."""
     parameters: NDArray[np.int64]
     """How many different parameters they read, update or compute the gradient of."""
-    _depths: NDArray[np.int64] = field(repr=False)
+    depths: NDArray[np.int64] = field(repr=False)
+    """How far below the root each scope is."""
 
     def children(self, scope: int) -> list[int]:
         """The scopes directly in one."""
@@ -57,7 +58,7 @@ class ScopeTree:
         scope = self.of_node[rows["node"][places]]
         known = scope >= 0
         places, scope = places[known], scope[known]
-        low, high = _ends(rows, places)
+        low, high = ends(rows, places)
         count = len(self.names)
         found = Aggregates(
             np.bincount(scope, minlength=count).astype(np.int64),
@@ -75,8 +76,8 @@ class ScopeTree:
 
     def _pass_up(self, found: Aggregates) -> None:
         """Give every scope's numbers to the one around it, the innermost first."""
-        for depth in range(int(self._depths.max()), 0, -1):
-            here = np.flatnonzero(self._depths == depth)
+        for depth in range(int(self.depths.max()), 0, -1):
+            here = np.flatnonzero(self.depths == depth)
             parents = self.parents[here]
             for numbers in (found.rows, found.nan, found.inf):
                 np.add.at(numbers, parents, numbers[here])
@@ -128,7 +129,7 @@ def _parameters_of(node: Node) -> set[str]:
     return (names | {node.parameter, node.gradient_of}) - {""}
 
 
-def _ends(rows: Records, places: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+def ends(rows: Records, places: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     """The least and the largest element of each row as floats."""
     kind = rows["kind"][places]
     low, high = rows["min"][places].copy(), rows["max"][places].copy()

@@ -1,0 +1,75 @@
+"""Look at runs and dumps in a browser.
+
+opscope view                 all runs in ./opscope-runs
+opscope view RUN_OR_DUMP     one run or dump: a path, a name, the start of one, or "last"
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.messages import say
+from opscope.read.find import find_run
+from opscope.rundir.layout import RUNS
+
+NEEDED = ("fastapi", "uvicorn")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope view`."""
+    parser.add_argument("run", metavar="RUN_OR_DUMP", nargs="?", help="what to open (default: all)")
+    parser.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the page until interrupted."""
+    require_server()
+    from opscope.server.library import Library, run_id
+    from opscope.server.serve import address, listening_socket, serve
+    from opscope.server.token import server_token
+
+    places, wanted = [Path(RUNS)], ""
+    if args.run is not None:
+        path = _recording(args.run)
+        wanted = f"run/{run_id(path)}"
+        places = [path]
+    token = server_token()
+    sock = listening_socket(args.host, args.port)
+    link = f"{address(sock, args.host)}{wanted}?token={token}"
+    serve(
+        Library(places),
+        token,
+        sock,
+        (args.host,),
+        lambda: _announce(link, not args.no_browser),
+    )
+    return 0
+
+
+def require_server() -> None:
+    """An error that says how to install what a server needs."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OpscopeError(f"the page needs {' and '.join(missing)}: pip install 'opscope[page]'")
+
+
+def _recording(text: str) -> Path:
+    from opscope.read.dump import is_dump
+
+    return Path(text) if is_dump(Path(text)) else find_run(text)
+
+
+def _announce(link: str, browser: bool) -> None:
+    from opscope.server.desktop import open_browser, ssh_hint
+
+    say(f"page: {link}")
+    hint = ssh_hint(link)
+    if hint:
+        say(hint)
+    if browser:
+        open_browser(link)

@@ -1,0 +1,79 @@
+"""The application: routes under /api/v1, the page under /, and errors in one form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, Response
+from starlette.exceptions import HTTPException
+
+from opscope import __version__
+from opscope.errors import OpscopeError
+from opscope.server import routes
+from opscope.server.answering import answer
+from opscope.server.library import Library
+from opscope.server.security import Guard
+
+PAGE = Path(__file__).with_name("page")
+"""Where the built page is, if it was built."""
+API = "/api/v1"
+_NO_PAGE = (
+    "<!doctype html><title>opscope</title><p>The page was not built: that needs Node.js when "
+    "opscope is installed. Everything else works; the API is described in "
+    "<a href=/api/v1/openapi.json>openapi.json</a>.</p>"
+)
+
+
+def create_app(library: Library) -> FastAPI:
+    """The application over a library, unguarded."""
+    app = FastAPI(
+        title="opscope",
+        version=__version__,
+        description="What opscope recorded, and the trainings that are connected.",
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.library = library
+    app.include_router(routes.router, prefix=API)
+    app.add_exception_handler(OpscopeError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _plain)
+    app.add_api_route("/{path:path}", _page, include_in_schema=False)
+    return app
+
+
+def guarded(app: FastAPI, token: str, hosts: tuple[str, ...] = ()) -> Guard:
+    """The application for the outside."""
+    return Guard(app, token, hosts)
+
+
+def _told(request: Request, error: Any) -> Response:
+    missing = "there is no" in str(error) or "has no" in str(error)
+    return answer({"error": str(error)}, 404 if missing else 400)
+
+
+def _invalid(request: Request, error: Any) -> Response:
+    problems = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()]
+    return answer({"error": "; ".join(problems)}, 422)
+
+
+def _plain(request: Request, error: Any) -> Response:
+    return answer({"error": str(error.detail)}, error.status_code)
+
+
+def _page(path: str) -> Response:
+    """A file of the page; every other address is the page itself, which reads it."""
+    if path.startswith("api/"):
+        return answer({"error": f"there is no /{path}"}, 404)
+    wanted = (PAGE / path).resolve()
+    if path and wanted.is_relative_to(PAGE.resolve()) and wanted.is_file():
+        kept = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
+        return FileResponse(wanted, headers={"cache-control": kept})
+    index = PAGE / "index.html"
+    if index.is_file():
+        return FileResponse(index, headers={"cache-control": "no-cache"})
+    return Response(_NO_PAGE, media_type="text/html")

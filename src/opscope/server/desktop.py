@@ -1,0 +1,41 @@
+"""Where the person sits: a desktop whose browser can be opened, or the far end of SSH."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import threading
+import webbrowser
+from urllib.parse import urlsplit
+
+
+def over_ssh() -> bool:
+    """Whether this terminal is reached over SSH."""
+    return bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
+
+
+def has_desktop() -> bool:
+    """Whether a browser window could be seen here."""
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def open_browser(link: str) -> bool:
+    """Open the page where there is a desktop; returns whether it was tried."""
+    if over_ssh() or not has_desktop():
+        return False
+    threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+    return True
+
+
+def ssh_hint(link: str) -> str:
+    """The command that brings the page to the person's own machine; nothing if it is this one."""
+    if not over_ssh():
+        return ""
+    port = urlsplit(link).port
+    return f"on your machine: ssh -L {port}:127.0.0.1:{port} {getpass.getuser()}@{_name()}"
+
+
+def _name() -> str:
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    return connection[2] if len(connection) == 4 else socket.gethostname()

@@ -1,0 +1,108 @@
+"""The recordings that a server shows: by id, opened once, followed while they are written."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.read.dump_recording import DumpRecording
+from opscope.read.find import recordings_in
+from opscope.read.reader import Reader, open_recording
+from opscope.read.run import Run
+from opscope.read.state import RUNNING
+from opscope.views.rank_view import RankView
+
+_OPEN = 4
+"""Recordings that are kept open."""
+_FRESH_S = 0.25
+"""How long an answer about a recording that is being written may be old."""
+
+
+class Opened:
+    """A recording with its views; `refresh` follows one that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.recording: Run | DumpRecording = open_recording(path)
+        self.reader = Reader(self.recording)
+        self._views: dict[int, RankView] = {}
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._is_over = False
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks there are."""
+        return self.reader.ranks
+
+    def view(self, rank: int) -> RankView:
+        """One rank; an error names those there are."""
+        with self._lock:
+            if rank not in self._views:
+                self._views[rank] = RankView(self.reader, rank)
+            return self._views[rank]
+
+    def refresh(self) -> None:
+        """Read what has been written since, if that may be much by now."""
+        with self._lock:
+            if self._is_over or time.monotonic() - self._looked < _FRESH_S:
+                return
+            over = not self.recording.state.startswith(RUNNING)
+            self.reader.refresh()
+            for number in tuple(self._views):
+                self._views[number].forget()
+            if self.recording.kind == "dump":
+                self._views.clear()
+            self._looked = time.monotonic()
+            self._is_over = over  # what was written last has been read now
+
+
+class Library:
+    """Finds recordings in some directories, or just those that it is given."""
+
+    def __init__(self, places: Sequence[Path]) -> None:
+        self._places = list(places)
+        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, place: Path) -> str:
+        """Show this recording too; returns its id."""
+        with self._lock:
+            if place not in self._places:
+                self._places.insert(0, place)
+        return run_id(place)
+
+    def paths(self) -> dict[str, Path]:
+        """All recordings by id, the latest first."""
+        found: dict[str, Path] = {}
+        for place in tuple(self._places):
+            for path in reversed(recordings_in(place)):
+                found.setdefault(run_id(path), path)
+        return found
+
+    def open(self, number: str) -> Opened:
+        """The recording with an id, as it is now; an error if there is none."""
+        with self._lock:
+            opened = self._opened.get(number)
+            if opened is None:
+                path = self.paths().get(number)
+                if path is None:
+                    raise OpscopeError(f"there is no run {number} here")
+                opened = self._opened[number] = Opened(path)
+                while len(self._opened) > _OPEN:
+                    self._opened.popitem(last=False)
+            self._opened.move_to_end(number)
+        opened.refresh()
+        return opened
+
+
+def run_id(path: Path) -> str:
+    """The id of a recording: its name, told apart from others of that name by where it is."""
+    place = path.resolve()
+    digest = hashlib.sha256(str(place.parent).encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    name = "".join(c if c.isalnum() or c in "._-" else "_" for c in place.name)[-120:]
+    return f"{name}.{digest}"

@@ -1,0 +1,419 @@
+"""The routes: each asks one view. Their types are the API's description."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from opscope import __version__
+from opscope.errors import OpscopeError
+from opscope.rundir.jsonlines import dumps
+from opscope.server.answering import answer
+from opscope.server.library import Library, Opened
+from opscope.views import (
+    answers,
+    heat_map,
+    hit_list,
+    node_details,
+    run_list,
+    scope_graph,
+    source_view,
+    strip,
+    tensor_view,
+    tree,
+)
+from opscope.views.rank_view import RankView
+
+router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+RunId = Annotated[str, Path(description="the id of a run, as /runs lists it", max_length=200)]
+RankNumber = Annotated[int, Path(ge=0, description="the rank")]
+NodeNumber = Annotated[int, Path(ge=0, lt=1 << 31, description="the id of a node")]
+Step = Annotated[
+    int | None,
+    Query(ge=0, lt=1 << 31, description="the step; the last recorded one up to it is shown"),
+]
+PassNumber = Annotated[int, Query(alias="pass", ge=0, lt=1 << 31, description="which pass of it")]
+First = Annotated[int, Query(ge=0, lt=1 << 40, description="how many to leave out")]
+Count = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
+Text = Annotated[str, Query(max_length=1000)]
+RANK = "/runs/{run}/ranks/{rank}"
+_NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+_LOOK_S = 0.5
+"""How often a recording that is being written is looked at for the stream of changes."""
+
+
+def _library(request: Request) -> Library:
+    library: Library = request.app.state.library
+    return library
+
+
+def _opened(request: Request, run: str) -> Opened:
+    return _library(request).open(run)
+
+
+def _view(request: Request, run: str, rank: int) -> RankView:
+    return _opened(request, run).view(rank)
+
+
+@router.get("/about", response_model=dict[str, str])
+def about() -> Response:
+    """Versions of opscope and of this API."""
+    return answer({"opscope": __version__, "api": "1"})
+
+
+@router.get("/runs", response_model=Sequence[answers.RunLine])
+def runs(request: Request) -> Response:
+    """All runs and dumps, the latest first."""
+    library = _library(request)
+    lines = []
+    for number in library.paths():
+        try:
+            lines.append(run_list.run_line(number, library.open(number).recording, False))
+        except OpscopeError:  # it was removed meanwhile, or cannot be read
+            continue
+    return answer(lines)
+
+
+@router.get("/runs/{run}", response_model=answers.RunDetails)
+def run_details(request: Request, run: RunId) -> Response:
+    """A run with its ranks."""
+    opened = _opened(request, run)
+    views = [opened.view(rank) for rank in opened.ranks]
+    return answer(run_list.run_details(run, opened.reader, views, False))
+
+
+@router.get(f"{RANK}/verdict", response_model=answers.Verdict)
+def verdict(request: Request, run: RunId, rank: RankNumber) -> Response:
+    """What is wrong, or that nothing is."""
+    return answer(hit_list.verdict(_view(request, run, rank)))
+
+
+@router.get(f"{RANK}/strip", response_model=answers.Strip)
+def strip_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    points: Annotated[int, Query(ge=2, le=20_000, description="at most so many points")] = 2000,
+) -> Response:
+    """Loss, gradient norm, time and hits over all steps."""
+    return answer(strip.strip(_view(request, run, rank), points))
+
+
+@router.get(f"{RANK}/steps", response_model=answers.Steps)
+def steps_of(
+    request: Request, run: RunId, rank: RankNumber, first: First = 0, count: Count = 100
+) -> Response:
+    """Steps as a table, the latest first."""
+    return answer(strip.steps(_view(request, run, rank), first, count))
+
+
+@router.get(f"{RANK}/tree", response_model=answers.Branch)
+def tree_of(
+    request: Request, run: RunId, rank: RankNumber, scope: Text = "", step: Step = None
+) -> Response:
+    """What is directly in a scope, with the numbers of a step."""
+    return answer(tree.branch(_view(request, run, rank), scope, step))
+
+
+@router.get(f"{RANK}/nodes", response_model=answers.NodeList)
+def nodes_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    text: Text = "",
+    step: Step = None,
+    phase: Text = "",
+    op_type: Text = "",
+    scope: Text = "",
+    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
+    kind: Annotated[str, Query(pattern="^(|weight|gradient|activation)$")] = "",
+    hits: bool = False,
+    first: First = 0,
+    count: Count = 100,
+) -> Response:
+    """Nodes that match a text (name, parameter, operator, `file.py:12`) and filters."""
+    found = tree.node_list(
+        _view(request, run, rank),
+        text,
+        step=step,
+        phase=phase,
+        op_type=op_type,
+        scope=scope,
+        graph=graph,
+        kind=kind,
+        with_hits=hits,
+        first=first,
+        count=count,
+    )
+    return answer(found)
+
+
+@router.get(f"{RANK}/nodes/{{node}}", response_model=answers.NodeDetails)
+def node_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+) -> Response:
+    """Everything about one node in a step."""
+    return answer(node_details.node_details(_view(request, run, rank), node, step, pass_number))
+
+
+@router.get(f"{RANK}/nodes/{{node}}/series", response_model=answers.Series)
+def series_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: Annotated[str, Query(alias="io", pattern="^(input|output)$")] = "output",
+    slot: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    stats: Annotated[str, Query(max_length=200, description="names with commas")] = "min,max,mean",
+) -> Response:
+    """Statistics of one value over all steps."""
+    names = [name.strip() for name in stats.split(",") if name.strip()]
+    return answer(node_details.series(_view(request, run, rank), node, side, slot, names))
+
+
+@router.get(f"{RANK}/hits", response_model=answers.Hits)
+def hits_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    step: Step = None,
+    condition: Text = "",
+    watchpoint: Annotated[int | None, Query(ge=0)] = None,
+    node: Annotated[int | None, Query(ge=0)] = None,
+    first: First = 0,
+    count: Count = 100,
+) -> Response:
+    """Hits in the order of execution."""
+    found = hit_list.hits(
+        _view(request, run, rank),
+        step=step,
+        condition=condition,
+        watchpoint=watchpoint,
+        node=node,
+        first=first,
+        count=count,
+    )
+    return answer(found)
+
+
+@router.get(f"{RANK}/files", response_model=answers.SourceFiles)
+def files_of(request: Request, run: RunId, rank: RankNumber, step: Step = None) -> Response:
+    """The user's files that operators came from."""
+    return answer(source_view.source_files(_view(request, run, rank), step))
+
+
+@router.get(f"{RANK}/source", response_model=answers.SourceText)
+def source_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    file: Annotated[str, Query(max_length=4096, description="as /files has it")],
+    step: Step = None,
+) -> Response:
+    """One file with what its lines computed."""
+    return answer(source_view.source_text(_view(request, run, rank), file, step))
+
+
+@router.get(f"{RANK}/heatmap", response_model=answers.HeatMap)
+def heat_map_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    stat: Annotated[str, Query(description=f"one of {', '.join(heat_map.STATS)}")] = "max",
+    scope: Text = "",
+    depth: Annotated[int, Query(ge=1, le=64)] = 3,
+    first: Step = None,
+    last: Step = None,
+    columns: Annotated[int, Query(ge=2, le=1000)] = 120,
+) -> Response:
+    """One number per scope and step."""
+    found = heat_map.heat_map(
+        _view(request, run, rank),
+        stat,
+        scope=scope,
+        depth=depth,
+        first=first,
+        last=last,
+        columns=columns,
+    )
+    return answer(found)
+
+
+@router.get(f"{RANK}/graph", response_model=answers.ScopeGraph)
+def graph_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    scope: Text = "",
+    step: Step = None,
+    backward: bool = False,
+) -> Response:
+    """One open scope as boxes and edges."""
+    return answer(scope_graph.scope_graph(_view(request, run, rank), scope, step, backward))
+
+
+# ---------------------------------------------------------------------- saved values
+
+VALUE = f"{RANK}/values/{{node}}/{{side}}/{{slot}}"
+SideName = Annotated[str, Path(pattern="^(input|output)$")]
+Slot = Annotated[int, Path(ge=0, lt=1 << 31)]
+Index = Annotated[str, Query(max_length=1000, description="such as 0,:,2:10,::4")]
+
+
+@router.get(VALUE, response_model=answers.ValueFacts)
+def value_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: SideName,
+    slot: Slot,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+) -> Response:
+    """A saved value: dtype, shape, numbers, where its extremes are."""
+    view = _view(request, run, rank)
+    return answer(
+        tensor_view.facts(tensor_view.find_value(view, node, side, slot, step, pass_number))
+    )
+
+
+@router.get(f"{VALUE}/slice", response_model=answers.Slice)
+def slice_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: SideName,
+    slot: Slot,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+    index: Index = "",
+) -> Response:
+    """Elements of a saved value."""
+    view = _view(request, run, rank)
+    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
+    return answer(tensor_view.slice_of(value, index))
+
+
+@router.get(f"{VALUE}/tile", response_model=answers.Tile)
+def tile_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: SideName,
+    slot: Slot,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+    index: Index = "",
+    rows: Annotated[int, Query(ge=1, le=4096)] = 200,
+    columns: Annotated[int, Query(ge=1, le=4096)] = 200,
+    top: Annotated[int, Query(ge=0, lt=1 << 40)] = 0,
+    left: Annotated[int, Query(ge=0, lt=1 << 40)] = 0,
+    height: Annotated[int | None, Query(ge=1, lt=1 << 40)] = None,
+    width: Annotated[int | None, Query(ge=1, lt=1 << 40)] = None,
+) -> Response:
+    """A saved value as a picture: the extremes of each cell."""
+    view = _view(request, run, rank)
+    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
+    return answer(tensor_view.tile(value, index, rows, columns, top, left, height, width))
+
+
+@router.get(f"{VALUE}/histogram", response_model=answers.Histogram)
+def histogram_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: SideName,
+    slot: Slot,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+    bins: Annotated[int, Query(ge=1, le=tensor_view.MOST_BINS)] = 60,
+    log: bool = False,
+) -> Response:
+    """How many elements of a saved value lie where."""
+    view = _view(request, run, rank)
+    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
+    return answer(tensor_view.histogram(value, bins, log))
+
+
+@router.get(f"{VALUE}/npy", response_class=Response, responses=_NPY)
+def npy_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    node: NodeNumber,
+    side: SideName,
+    slot: Slot,
+    step: Step = None,
+    pass_number: PassNumber = 0,
+) -> Response:
+    """A saved value as a .npy file."""
+    view = _view(request, run, rank)
+    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
+    file = io.BytesIO()
+    np.save(file, value.array(), allow_pickle=False)
+    name = f"step{value.step}-node{node}-{side}{slot}.npy"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(file.getvalue(), headers=headers, media_type="application/octet-stream")
+
+
+# ---------------------------------------------------------------------- changes
+
+
+@router.get("/runs/{run}/events", response_class=StreamingResponse, responses=_STREAM)
+async def events(request: Request, run: RunId) -> StreamingResponse:
+    """A stream of changes (server-sent events): one message when something new was recorded."""
+    opened = await asyncio.to_thread(_opened, request, run)
+    return StreamingResponse(
+        _changes(request, opened),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+async def _changes(request: Request, opened: Opened) -> AsyncIterator[str]:
+    """What is new, whenever there is something; a comment now and then shows that we are there."""
+    last, quiet = None, 0
+    while not await request.is_disconnected():
+        facts = await asyncio.to_thread(_facts, opened)
+        if facts != last:
+            last, quiet = facts, 0
+            yield f"data: {dumps(facts)}\n\n"
+        else:
+            quiet += 1
+            if quiet % 20 == 0:
+                yield ": still here\n\n"
+        await asyncio.sleep(_LOOK_S)
+
+
+def _facts(opened: Opened) -> dict[str, Any]:
+    opened.refresh()
+    ranks = [opened.view(rank) for rank in opened.ranks]
+    return {
+        "state": opened.recording.state,
+        "ranks": [
+            {
+                "rank": view.rank,
+                "state": view.recorded.state.kind,
+                "step": max((record.step for record in view.recorded.steps[-1:]), default=None),
+                "nodes": len(view.nodes),
+                "hits": len(view.hits),
+            }
+            for view in ranks
+        ],
+    }

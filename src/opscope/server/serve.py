@@ -1,0 +1,96 @@
+"""Serving: a socket on a free or given port, and uvicorn on it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+
+from opscope.errors import OpscopeError
+from opscope.server.app import create_app, guarded
+from opscope.server.library import Library
+
+_LOCAL = "127.0.0.1"
+_PATIENCE_S = 20.0
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is a free one. An error says why it cannot."""
+    if not 0 <= port <= 65535:
+        raise OpscopeError(f"port {port}: must be between 1 and 65535, or 0 for a free one")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        server = socket.socket(family, socket.SOCK_STREAM)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((host, port))
+        server.listen(128)
+    except OSError as error:
+        busy = f"{host}:{port} is in use already: choose another --port"
+        words = (
+            busy if error.errno == errno.EADDRINUSE else f"{host}:{port}: {error.strerror or error}"
+        )
+        raise OpscopeError(words) from None
+    return server
+
+
+def serve(
+    library: Library,
+    token: str,
+    sock: socket.socket,
+    hosts: tuple[str, ...] = (),
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer until interrupted."""
+    _server(library, token, hosts, on_ready).run(sockets=[sock])
+
+
+def in_background(library: Library, token: str, sock: socket.socket) -> Callable[[], None]:
+    """Answer in a thread; returns what ends it."""
+    ready = threading.Event()
+    server = _server(library, token, (), ready.set)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    if not ready.wait(_PATIENCE_S):
+        raise OpscopeError("the server did not start")
+
+    def end() -> None:
+        server.should_exit = True
+        thread.join(_PATIENCE_S)
+
+    return end
+
+
+def address(sock: socket.socket, host: str) -> str:
+    """How a browser on this machine reaches it."""
+    port = sock.getsockname()[1]
+    shown = _LOCAL if host in ("0.0.0.0", "::", "") else host
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+class _Server(uvicorn.Server):
+    """Tells when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+
+def _server(
+    library: Library, token: str, hosts: tuple[str, ...], on_ready: Callable[[], None]
+) -> _Server:
+    config = uvicorn.Config(
+        guarded(create_app(library), token, hosts),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    return _Server(config, on_ready)

@@ -1,0 +1,194 @@
+"""One rank of a recording, with what several views need of it, computed once."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import Node
+from opscope.read.reader import Reader
+from opscope.read.row_store import Records
+from opscope.read.scope_tree import Aggregates, ScopeTree, ends
+from opscope.stats.record import OUTPUT
+
+if TYPE_CHECKING:
+    from opscope.views.answers import NodeLine
+
+_T = TypeVar("_T")
+_STEPS_KEPT = 8
+"""Of how many steps the numbers by node are kept."""
+
+
+@dataclass(frozen=True)
+class NodeNumbers:
+    """What the outputs of a step say of each node, by the node's id."""
+
+    step: int
+    rows: NDArray[np.int64]
+    min: NDArray[np.float64]
+    """NaN where there is none."""
+    max: NDArray[np.float64]
+    mean_abs: NDArray[np.float64]
+    """The largest of its outputs."""
+    nan: NDArray[np.int64]
+    inf: NDArray[np.int64]
+
+    def of(self, node: int) -> tuple[float | None, float | None, int, int]:
+        """Least, largest, NaN and Inf counts of a node."""
+        if node >= len(self.rows) or not self.rows[node]:
+            return None, None, 0, 0
+        low, high = float(self.min[node]), float(self.max[node])
+        return low, high, int(self.nan[node]), int(self.inf[node])
+
+
+class RankView:
+    """Questions about one rank; any thread may ask."""
+
+    def __init__(self, reader: Reader, rank: int) -> None:
+        self.reader = reader
+        self.rank = rank
+        self.recorded = reader.recording.rank(rank)
+        self._lock = threading.Lock()
+        self._numbers: OrderedDict[int, NodeNumbers] = OrderedDict()
+        self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
+        self._hits: Sequence[Mapping[str, Any]] | None = None
+        self._steps: list[int] | None = None
+
+    def forget(self) -> None:
+        """The recording was refreshed: what may have changed is computed anew."""
+        with self._lock:
+            self._hits = self._steps = None
+            self._numbers.clear()
+            self._scopes.clear()
+
+    @property
+    def nodes(self) -> Mapping[int, Node]:
+        """Nodes by id."""
+        return self.recorded.nodes
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        """The steps that have numbers, in order."""
+        steps = self._steps
+        if steps is None:
+            steps = self._steps = sorted(self.recorded.recorded_steps)
+        return steps
+
+    def step_at(self, step: int | None) -> int | None:
+        """The step whose numbers stand for this one: the last recorded one up to it."""
+        steps = self.recorded_steps
+        if not steps:
+            return None
+        if step is None:
+            return steps[-1]
+        return steps[max(0, bisect.bisect_right(steps, step) - 1)]
+
+    def rows(self, step: int) -> Records:
+        """All rows of a step."""
+        return self.recorded.stats(steps={step})
+
+    def numbers(self, step: int | None) -> NodeNumbers | None:
+        """What the outputs of a recorded step say of each node; None without a step."""
+        if step is None:
+            return None
+        return _kept(self._numbers, self._lock, step, lambda: self._numbers_of(step))
+
+    def scope_numbers(self, step: int | None) -> Aggregates | None:
+        """The same of each scope of `scopes`."""
+        if step is None:
+            return None
+        tree = self.scopes
+        return _kept(self._scopes, self._lock, step, lambda: tree.aggregate(self.rows(step)))
+
+    @property
+    def scopes(self) -> ScopeTree:
+        """The scopes as a tree."""
+        return self.reader.scopes(self.rank)
+
+    @property
+    def hits(self) -> Sequence[Mapping[str, Any]]:
+        """The hits as they were recorded, in the order of steps and execution."""
+        hits = self._hits
+        if hits is None:
+            found = [hit.data for hit in self.recorded.hits]
+            hits = self._hits = sorted(found, key=_moment)
+        return hits
+
+    def hits_by_node(self, step: int | None = None) -> Counter[int]:
+        """How many hits nodes have, in a step or in all."""
+        chosen = (h for h in self.hits if step is None or h.get("step") == step)
+        return Counter(h["node"] for h in chosen if isinstance(h.get("node"), int))
+
+    def node_line(self, node: Node, numbers: NodeNumbers | None, hits: Counter[int]) -> NodeLine:
+        """A node for a list."""
+        where = node.stack.where
+        low, high, nan, inf = (None, None, 0, 0) if numbers is None else numbers.of(node.id)
+        return {
+            "id": node.id,
+            "name": node.name,
+            "op_type": node.op_type,
+            "scope": node.scope,
+            "phase": str(node.phase),
+            "graph": node.graph,
+            "where": "" if where is None else f"{where.file}:{where.line}",
+            "file": "" if where is None else where.file,
+            "line": 0 if where is None else where.line,
+            "parameter": node.parameter,
+            "gradient_of": node.gradient_of,
+            "min": low,
+            "max": high,
+            "nan": nan,
+            "inf": inf,
+            "hits": hits[node.id],
+        }
+
+    def _numbers_of(self, step: int) -> NodeNumbers:
+        rows = self.rows(step)
+        size = max(self.nodes, default=-1) + 1
+        places = np.flatnonzero((rows["io"] == OUTPUT) & (rows["node"] < size))
+        nodes = rows["node"][places].astype(np.int64)
+        low, high = ends(rows, places)
+        found = NodeNumbers(
+            step,
+            np.bincount(nodes, minlength=size).astype(np.int64),
+            np.full(size, np.nan),
+            np.full(size, np.nan),
+            np.full(size, np.nan),
+            _sums(nodes, rows["nan"][places], size),
+            _sums(nodes, rows["posinf"][places] + rows["neginf"][places], size),
+        )
+        np.fmin.at(found.min, nodes, low)
+        np.fmax.at(found.max, nodes, high)
+        np.fmax.at(found.mean_abs, nodes, rows["mean_abs"][places])
+        return found
+
+
+def _moment(hit: Mapping[str, Any]) -> tuple[int, int]:
+    return int(hit.get("step", 0)), int(hit.get("call", 0))
+
+
+def _sums(nodes: NDArray[np.int64], counts: Any, size: int) -> NDArray[np.int64]:
+    return np.bincount(nodes, counts.astype(np.float64), size).astype(np.int64)
+
+
+def _kept(
+    cache: OrderedDict[int, _T], lock: threading.Lock, step: int, make: Callable[[], _T]
+) -> _T:
+    """What was computed for a step, computed if need be; the oldest are let go."""
+    with lock:
+        if step in cache:
+            cache.move_to_end(step)
+            return cache[step]
+    made = make()
+    with lock:
+        cache[step] = made
+        while len(cache) > _STEPS_KEPT:
+            cache.popitem(last=False)
+    return made

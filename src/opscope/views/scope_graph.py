@@ -1,0 +1,162 @@
+"""One scope as a graph: what is directly in it, what feeds it and what it feeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from opscope.events import Node, Output, Outside, Phase
+from opscope.views.rank_view import NodeNumbers, RankView
+
+if TYPE_CHECKING:
+    from opscope.views.answers import Box, Edge, ScopeGraph
+
+MOST_BOXES = 400
+_BACKWARD = "Gradients"
+
+
+def scope_graph(
+    view: RankView, scope: str = "", step: int | None = None, backward: bool = False
+) -> ScopeGraph:
+    """The boxes of one open scope and the data between them.
+
+    With `backward`, what computes the gradients of the scope stands beside it.
+    """
+    at = view.step_at(step)
+    drawing = _Drawing(view, scope, backward, view.numbers(at), view.hits_by_node())
+    for node in view.nodes.values():
+        if drawing.is_inside(node):
+            drawing.add(node)
+    hidden = max(0, len(drawing.boxes) - MOST_BOXES)
+    boxes = list(drawing.boxes.values())[:MOST_BOXES]
+    shown = {box["id"] for box in boxes}
+    edges = [edge for edge in drawing.edges() if edge["start"] in shown and edge["end"] in shown]
+    return {"scope": scope, "step": at, "boxes": boxes, "edges": edges, "hidden": hidden}
+
+
+@dataclass
+class _Drawing:
+    view: RankView
+    scope: str
+    backward: bool
+    numbers: NodeNumbers | None
+    hits: Counter[int]
+    boxes: dict[str, Box] = field(default_factory=dict)
+    _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def is_inside(self, node: Node) -> bool:
+        """Whether a node is in the open scope, at any depth."""
+        return self._inner(node) is not None
+
+    def add(self, node: Node) -> None:
+        """Draw a node of the scope, or the scope in it that holds it, with what it reads."""
+        box = self._box_of(node)
+        self._count(box, node)
+        for slot, source in enumerate(node.sources):
+            start = self._start(node, source)
+            if start is not None and start["id"] != box["id"]:
+                self._between.setdefault((start["id"], box["id"]), []).append(
+                    self._label(node, slot, source)
+                )
+
+    def edges(self) -> Iterator[Edge]:
+        """What flows between boxes."""
+        for (start, end), labels in self._between.items():
+            label = labels[0] if len(set(labels)) == 1 else ""
+            yield {"start": start, "end": end, "label": label, "values": len(labels)}
+
+    def _inner(self, node: Node) -> str | None:
+        """The scope of a node seen from the open one: "" for directly in it, None for outside."""
+        scopes = [self.scope]
+        if self.backward:
+            scopes.append(f"{_BACKWARD}/{self.scope}" if self.scope else _BACKWARD)
+        for scope in scopes:
+            if node.scope == scope:
+                return ""
+            if not scope:
+                return node.scope.partition("/")[0]
+            if node.scope.startswith(f"{scope}/"):
+                child = node.scope[len(scope) + 1 :].partition("/")[0]
+                return f"{scope}/{child}"
+        return None
+
+    def _box_of(self, node: Node) -> Box:
+        inner = self._inner(node)
+        if inner == "":
+            return self._node_box(node)
+        if inner is not None:
+            return self._scope_box(inner, "scope", node.phase)
+        return self._scope_box(self._elsewhere(node.scope), "elsewhere", node.phase)
+
+    def _elsewhere(self, scope: str) -> str:
+        """The outermost scope around a node that is not also around the open one."""
+        ours, theirs = self.scope.split("/"), scope.split("/")
+        shared = 0
+        while shared < min(len(ours), len(theirs)) and ours[shared] == theirs[shared]:
+            shared += 1
+        return "/".join(theirs[: shared + 1])
+
+    def _node_box(self, node: Node) -> Box:
+        number = f"n{node.id}"
+        if number not in self.boxes:
+            where = node.stack.where
+            place = "" if where is None else f"{where.file.rpartition('/')[2]}:{where.line}"
+            label = node.name.rpartition("/")[2]
+            self.boxes[number] = _box(number, "node", label, place, str(node.phase), node.scope)
+            self.boxes[number]["node"] = node.id
+        return self.boxes[number]
+
+    def _scope_box(self, scope: str, kind: str, phase: Phase) -> Box:
+        number = f"{'s' if kind == 'scope' else 'e'}:{scope}"
+        if number not in self.boxes:
+            label = scope.rpartition("/")[2] or "Default"
+            self.boxes[number] = _box(number, kind, label, scope, str(phase), scope)
+        return self.boxes[number]
+
+    def _start(self, node: Node, source: Output | Outside) -> Box | None:
+        if isinstance(source, Output):
+            return self._box_of(source.node)
+        if self._inner(node) != "" or source.kind not in ("parameter", "buffer", "batch"):
+            return None
+        number = f"o:{source.kind}:{source.name}"
+        if number not in self.boxes:
+            label = source.name.rpartition(".")[2] or source.kind
+            self.boxes[number] = _box(number, "outside", label, source.name, source.kind, "")
+        return self.boxes[number]
+
+    def _count(self, box: Box, node: Node) -> None:
+        """Add what is known of a node to its box."""
+        box["nodes"] += 1
+        box["hits"] += self.hits[node.id]
+        if self.numbers is None:
+            return
+        _, high, nan, inf = self.numbers.of(node.id)
+        box["nan"] = int(box["nan"]) + nan
+        box["inf"] = int(box["inf"]) + inf
+        box["bad"] = box["bad"] or bool(nan or inf)
+        if high is not None:
+            before = box["max"]
+            box["max"] = max(high, float(before)) if before is not None else high
+
+    def _label(self, node: Node, slot: int, source: Output | Outside) -> str:
+        return source.name if isinstance(source, Outside) else f":{source.slot}"
+
+
+def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:
+    return {
+        "id": number,
+        "kind": kind,
+        "label": label,
+        "detail": detail,
+        "phase": phase,
+        "node": None,
+        "scope": scope,
+        "nodes": 0,
+        "nan": 0,
+        "inf": 0,
+        "max": None,
+        "hits": 0,
+        "bad": False,
+    }

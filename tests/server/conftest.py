@@ -1,0 +1,115 @@
+"""A real training that turns NaN, its dump, and a real server over both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from helpers.program import opscope
+from opscope.server.library import Library, run_id
+from opscope.server.serve import in_background, listening_socket
+
+TOKEN = "a-token-of-the-tests-0123456789"
+SCRIPT = """
+import json
+import sys
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return torch.softmax(self.out(x), -1)
+
+
+network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Head())
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+facts = []
+for step in range(12):
+    p = network(torch.randn(16, 8))
+    if step == 9:
+        p = p * (p > 0.9999)
+    loss = -torch.log(p[:, 0]).mean()  # line 27
+    optimizer.zero_grad()
+    loss.backward()
+    norm = float(torch.stack([p.grad.norm() for p in network.parameters()]).norm())
+    facts.append([step, loss.item(), norm])
+    with open(sys.argv[1], "w") as file:
+        json.dump(facts, file)
+    optimizer.step()
+"""
+DUMP = {
+    "common_dump_settings": {
+        "dump_mode": 0,
+        "net_name": "Net",
+        "iteration": "0-2",
+        "saved_data": "full",
+        "input_output": 0,
+        "kernels": [],
+        "support_device": [0],
+    },
+    "e2e_dump_settings": {"enable": True, "trans_flag": True},
+}
+
+
+class Recorded:
+    """What the training wrote, and what it says of itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.script = folder / "train.py"
+        self.script.write_text(SCRIPT)
+        config = {name: dict(section) for name, section in DUMP.items()}
+        config["common_dump_settings"]["path"] = str(folder / "dump")
+        (folder / "dump.json").write_text(json.dumps(config))
+        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--record"]
+        self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
+        assert self.done.returncode == 3, self.done.stderr
+        self.facts = json.loads((folder / "facts.json").read_text())
+        self.run = run_id(folder / "run")
+        self.dump = run_id(folder / "dump")
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return Recorded(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="session")
+def address(recorded: Recorded) -> Iterator[str]:
+    sock = listening_socket("127.0.0.1", 0)
+    library = Library([recorded.folder / "run", recorded.folder / "dump"])
+    end = in_background(library, TOKEN, sock)
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    end()
+
+
+class Asking:
+    """Questions to the server, with the token."""
+
+    def __init__(self, address: str) -> None:
+        self.client = httpx.Client(
+            base_url=f"{address}/api/v1", headers={"authorization": f"Bearer {TOKEN}"}
+        )
+
+    def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        response = self.client.get(path, params=query or None)
+        assert response.status_code == status, response.text[:400]
+        return response.json()
+
+
+@pytest.fixture(scope="session")
+def ask(address: str) -> Asking:
+    return Asking(address)

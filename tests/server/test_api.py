@@ -1,0 +1,264 @@
+"""The HTTP API over a real run and its dump: answers are true, and as the description says."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from fastapi.routing import APIRoute
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from opscope.errors import OpscopeError
+from opscope.server import routes
+from opscope.views import answers
+from opscope.views.tensor_view import parse_index
+from server.conftest import Asking, Recorded
+
+RANK = "/runs/{}/ranks/0"
+
+
+def models() -> dict[str, Any]:
+    return {
+        route.path: route.response_model
+        for route in routes.router.routes
+        if isinstance(route, APIRoute) and route.response_model is not None
+    }
+
+
+def forbid_more(model: Any, seen: set[Any]) -> None:
+    """Have pydantic refuse keys that a TypedDict does not name."""
+    if hasattr(model, "__total__") and model not in seen:
+        seen.add(model)
+        model.__pydantic_config__ = {"extra": "forbid"}
+        for hint in get_type_hints(model).values():
+            forbid_more(hint, seen)
+    for part in getattr(model, "__args__", ()):
+        forbid_more(part, seen)
+
+
+@pytest.mark.parametrize("which", ["run", "dump"])
+def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: str) -> None:
+    number = getattr(recorded, which)
+    nodes = ask.get(f"{RANK.format(number)}/nodes", count=1000)["nodes"]
+    node = next(n["id"] for n in nodes if n["op_type"] == "log")
+    file = str(recorded.script)
+    checked = 0
+    for path, model in models().items():
+        place = path.format(run=number, rank=0, node=node, side="output", slot=0)
+        query = {"file": file} if path.endswith("/source") else {}
+        if "/values/" in path and which == "run":
+            continue  # a run keeps numbers only
+        forbid_more(model, set())
+        step = {"step": 2} if "/values/" in path else {}
+        TypeAdapter(model).validate_python(ask.get(place, **query, **step))
+        checked += 1
+    assert checked >= (19 if which == "dump" else 15)
+
+
+def test_the_description_names_every_route(ask: Asking) -> None:
+    described = set(ask.get("/openapi.json")["paths"])
+    ours = {route.path for route in routes.router.routes if isinstance(route, APIRoute)}
+    assert described == {f"/api/v1{path}" for path in ours}
+
+
+def test_the_strip_says_what_the_script_says(ask: Asking, recorded: Recorded) -> None:
+    strip = ask.get(f"{RANK.format(recorded.run)}/strip")
+    assert strip["steps"] == list(range(10))
+    for step, loss, norm in recorded.facts[:9]:
+        assert strip["loss"][step] == pytest.approx(loss)
+        assert strip["gradient_norm"][step] == pytest.approx(norm, rel=1e-5)
+    assert strip["loss"][9] == "Infinity"
+    assert strip["gradient_norm"][9] == "NaN"
+    assert strip["lanes"][0]["steps"] == [9]
+    assert strip["recorded"] == list(range(10))
+
+
+def test_few_points_stand_for_all_steps(ask: Asking, recorded: Recorded) -> None:
+    losses = [fact[1] for fact in recorded.facts]
+    strip = ask.get(f"{RANK.format(recorded.run)}/strip", points=3)
+    assert strip["steps"] == [3, 7, 9]
+    assert strip["loss_low"][:2] == pytest.approx([min(losses[0:4]), min(losses[4:8])])
+    assert strip["loss_high"][:2] == pytest.approx([max(losses[0:4]), max(losses[4:8])])
+    assert strip["loss"][2] == "Infinity"
+
+
+def test_the_verdict_names_the_line(ask: Asking, recorded: Recorded) -> None:
+    verdict = ask.get(f"{RANK.format(recorded.run)}/verdict")
+    assert "began in log" in verdict["sentence"] and "train.py:27" in verdict["sentence"]
+    assert verdict["step"] == 9
+    assert any("log of 0" in line for line in verdict["text"])
+    assert verdict["groups"][0]["node"] == verdict["story"]["node"]
+
+
+def test_tree_and_lists_agree(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    found: list[int] = []
+    waiting = [""]
+    while waiting:
+        branch = ask.get(f"{base}/tree", scope=waiting.pop())
+        found += [node["id"] for node in branch["nodes"]]
+        waiting += [scope["name"] for scope in branch["scopes"]]
+        for scope in branch["scopes"]:
+            below = ask.get(f"{base}/nodes", scope=scope["name"], count=1)
+            assert scope["nodes"] == below["total"]
+    everything = ask.get(f"{base}/nodes", count=1000)
+    assert sorted(found) == [node["id"] for node in everything["nodes"]]
+    head = ask.get(f"{base}/nodes", text="HEAD")
+    assert head["total"] and all("head" in node["name"].lower() for node in head["nodes"])
+    line = ask.get(f"{base}/nodes", text="train.py:27", phase="forward")
+    assert {node["op_type"] for node in line["nodes"]} >= {"select", "log", "mean", "neg"}
+    pages = [ask.get(f"{base}/nodes", first=first, count=5)["nodes"] for first in (0, 5)]
+    assert pages[0] + pages[1] == everything["nodes"][:10]
+
+
+def test_details_have_inputs_outputs_and_code(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    log = ask.get(f"{base}/nodes", text="log-op0", phase="forward")["nodes"][0]
+    details = ask.get(f"{base}/nodes/{log['id']}", step=9)
+    assert details["stack"][0]["code"].startswith("loss = -torch.log(p[:, 0])")
+    assert (
+        details["stack"][0]["around"][27 - details["stack"][0]["first"]].strip().startswith("loss")
+    )
+    (given,), (made,) = details["inputs"], details["outputs"]
+    assert given["numbers"]["min"] == 0 and made["numbers"]["min"] == "-Infinity"
+    assert made["numbers"]["neginf"] == given["numbers"]["zero"] > 0
+    assert given["source_node"] is not None and given["shape"] == [16]
+    assert [hit["condition"] for hit in details["hits"]] == ["OO"]
+    assert details["consumers"] and details["backward"]
+    before = ask.get(f"{base}/nodes/{log['id']}", step=3)
+    assert before["step"] == 3 and before["outputs"][0]["numbers"]["neginf"] == 0
+    mean = ask.get(f"{base}/nodes", text="neg-op0", phase="forward")["nodes"][0]
+    series = ask.get(f"{base}/nodes/{mean['id']}/series", stats="max")
+    losses = [fact[1] for fact in recorded.facts]
+    assert series["numbers"]["max"][:9] == pytest.approx(losses[:9])
+
+
+def test_source_lines_have_their_operators(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    (file,) = ask.get(f"{base}/files")["files"]
+    assert file["name"] == "train.py" and file["worst"] == 27
+    source = ask.get(f"{base}/source", file=file["file"], step=9)
+    assert "\n".join(source["text"]) == recorded.script.read_text()
+    marks = {mark["line"]: mark for mark in source["marks"]}
+    assert marks[27]["hits"] and "log" in marks[27]["ops"]
+    assert marks[27]["forward"] and marks[27]["backward"] and marks[27]["inf"]
+    assert ask.get(f"{base}/source", file="/etc/passwd")["text"] == []
+
+
+def test_heat_map_has_the_numbers_of_scopes(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    for stat in ("max", "mean_abs", "l2", "zero_share", "nan", "inf"):
+        found = ask.get(f"{base}/heatmap", stat=stat, depth=9)
+        assert found["steps"] == list(range(10))
+        row = found["scopes"].index("Default/network-Sequential/1-ReLU")
+        relu = ask.get(f"{base}/nodes", text="1-ReLU/relu-op0", phase="forward")["nodes"][0]
+        numbers = ask.get(f"{base}/nodes/{relu['id']}", step=4)["outputs"][0]["numbers"]
+        expected = {
+            "max": numbers["max"],
+            "mean_abs": numbers["mean_abs"],
+            "l2": numbers["l2"],
+            "zero_share": numbers["zero"] / numbers["count"],
+            "nan": 0,
+            "inf": 0,
+        }[stat]
+        assert found["values"][row][4] == pytest.approx(expected)
+    root = found["scopes"].index("Default")
+    assert found["bad"][root][9] == 1 and not any(found["bad"][root][:9])
+
+
+def test_graph_of_a_scope_links_its_boxes(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    graph = ask.get(f"{base}/graph", scope="Default/network-Sequential")
+    labels = {box["id"]: box["label"] for box in graph["boxes"]}
+    edges = {(labels[edge["start"]], labels[edge["end"]]) for edge in graph["edges"]}
+    assert {("0-Linear", "1-ReLU"), ("1-ReLU", "2-Head")} <= edges
+    inner = ask.get(f"{base}/graph", scope="Default/network-Sequential/2-Head/out-Linear")
+    kinds = {box["label"]: box["kind"] for box in inner["boxes"]}
+    assert kinds["weight"] == kinds["bias"] == "outside"
+    both = ask.get(f"{base}/graph", scope="Default/network-Sequential", backward=True)
+    assert {box["phase"] for box in both["boxes"]} >= {"forward", "backward"}
+
+
+def test_saved_values_can_be_looked_into(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.dump)
+    relu = next(
+        node
+        for node in ask.get(f"{base}/nodes", text="relu-op0", count=100)["nodes"]
+        if node["phase"] == "forward"
+    )
+    place = f"{base}/values/{relu['id']}/output/0"
+    npy = ask.client.get(f"{place}/npy", params={"step": 2})
+    array = np.load(io.BytesIO(npy.content), allow_pickle=False)
+    facts = ask.get(place, step=2)
+    assert facts["shape"] == list(array.shape) == [16, 16]
+    assert facts["numbers"]["max"] == pytest.approx(float(array.max()))
+    assert facts["places"]["max"]["index"] == list(np.unravel_index(array.argmax(), array.shape))
+    part = ask.get(f"{place}/slice", step=2, index="-1, 2:10:3")
+    assert part["shape"] == [3] and part["elements"] == pytest.approx(array[-1, 2:10:3].tolist())
+    tile = ask.get(f"{place}/tile", step=2, rows=4, columns=2)
+    cells = array.reshape(4, 4, 2, 8)
+    assert tile["high"] == pytest.approx(cells.max(axis=(1, 3)).reshape(-1).tolist())
+    assert tile["low"] == pytest.approx(cells.min(axis=(1, 3)).reshape(-1).tolist())
+    counts = ask.get(f"{place}/histogram", step=2, bins=5)
+    expected, edges = np.histogram(array.astype(np.float64), 5)
+    assert counts["counts"] == expected.tolist() and counts["edges"] == pytest.approx(
+        edges.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "path, status",
+    [
+        ("/runs/nothing", 404),
+        ("/runs/{run}/ranks/7/strip", 404),
+        ("/runs/{run}/ranks/0/nodes/99999", 404),
+        ("/runs/{run}/ranks/0/nodes/-1", 422),
+        ("/runs/{run}/ranks/0/nodes?count=0", 422),
+        ("/runs/{run}/ranks/0/heatmap?stat=colour", 400),
+        ("/runs/{run}/ranks/0/heatmap?scope=nowhere", 404),
+        ("/runs/{run}/ranks/0/nodes/1/series?stats=colour", 400),
+        ("/runs/{run}/ranks/0/nodes/1/series?io=up", 422),
+        ("/runs/..%2F..%2Fetc/ranks/0/strip", 404),
+        ("/nowhere", 404),
+    ],
+)
+def test_a_wrong_question_gets_one_line(
+    ask: Asking, recorded: Recorded, path: str, status: int
+) -> None:
+    assert ask.get(path.format(run=recorded.run), status)["error"]
+
+
+WORDS = st.one_of(st.text(":-0123456789, ", max_size=12), st.text(max_size=12))
+
+
+@given(WORDS, st.lists(st.integers(0, 9), max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_any_index_is_answered_as_numpy_does_or_refused(text: str, shape: list[int]) -> None:
+    array = np.zeros(shape)
+    try:
+        index = parse_index(text, array.shape)
+    except OpscopeError as error:
+        assert str(error)
+        return
+    words = text.split(",") if text.strip() else []
+    for found, word in zip(index, words, strict=True):
+        parts = [int(part) if part.strip() else None for part in word.split(":")]
+        assert found == (parts[0] if len(parts) == 1 else slice(*parts))
+    assert array[index].ndim == array.ndim - sum(isinstance(part, int) for part in index)
+
+
+def test_events_tell_of_the_state(ask: Asking, recorded: Recorded) -> None:
+    with ask.client.stream("GET", f"/runs/{recorded.run}/events", timeout=10) as response:
+        line = next(line for line in response.iter_lines() if line.startswith("data:"))
+    assert "stopped: Inf in step 9" in line and '"hits": ' in line
+
+
+def test_numbers_that_are_no_json_are_strings() -> None:
+    adapter = TypeAdapter(answers.Number)
+    assert adapter.validate_python("NaN") == "NaN" and adapter.validate_python(1.5) == 1.5
+    assert math.isnan(float("NaN"))
