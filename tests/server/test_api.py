@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from opscope.arrays import parse_index
 from opscope.errors import OpscopeError
 from opscope.server import routes
 from opscope.views import answers
-from opscope.views.tensor_view import parse_index
 from server.conftest import Asking, Recorded
 
 RANK = "/runs/{}/ranks/0"

@@ -11,7 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from opscope import __version__
+from opscope import __version__, arrays
 from opscope.errors import OpscopeError
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
@@ -305,7 +305,7 @@ def slice_of(
     """Elements of a saved value."""
     view = _view(request, run, rank)
     value = tensor_view.find_value(view, node, side, slot, step, pass_number)
-    return answer(tensor_view.slice_of(value, index))
+    return answer(arrays.slice_of(tensor_view.elements(value), index))
 
 
 @router.get(f"{VALUE}/tile", response_model=answers.Tile)
@@ -329,7 +329,9 @@ def tile_of(
     """A saved value as a picture: the extremes of each cell."""
     view = _view(request, run, rank)
     value = tensor_view.find_value(view, node, side, slot, step, pass_number)
-    return answer(tensor_view.tile(value, index, rows, columns, top, left, height, width))
+    return answer(
+        arrays.tile(tensor_view.elements(value), index, rows, columns, top, left, height, width)
+    )
 
 
 @router.get(f"{VALUE}/histogram", response_model=answers.Histogram)
@@ -342,13 +344,13 @@ def histogram_of(
     slot: Slot,
     step: Step = None,
     pass_number: PassNumber = 0,
-    bins: Annotated[int, Query(ge=1, le=tensor_view.MOST_BINS)] = 60,
+    bins: Annotated[int, Query(ge=1, le=arrays.MOST_BINS)] = 60,
     log: bool = False,
 ) -> Response:
     """How many elements of a saved value lie where."""
     view = _view(request, run, rank)
     value = tensor_view.find_value(view, node, side, slot, step, pass_number)
-    return answer(tensor_view.histogram(value, bins, log))
+    return answer(arrays.histogram(tensor_view.elements(value), bins, log))
 
 
 @router.get(f"{VALUE}/npy", response_class=Response, responses=_NPY)
