@@ -23,6 +23,15 @@ def current_rank() -> int:
     return 0 if known is None else known
 
 
+def world_size() -> int:
+    """torch.distributed's number of ranks, else WORLD_SIZE, else 1."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    known = os.environ.get("WORLD_SIZE", "")
+    return int(known) if known.isdigit() and int(known) else 1
+
+
 def environment_rank(environ: Mapping[str, str]) -> int | None:
     """The rank a launcher has put into the environment, if one did."""
     for name in ("RANK", "RANK_ID"):

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from opscope.errors import OpscopeError
 from opscope.messages import say, say_once
-from opscope.ranks import RUN_ID_VARIABLE, current_rank, environment_rank, launched, run_id
+from opscope.ranks import (
+    RUN_ID_VARIABLE,
+    current_rank,
+    environment_rank,
+    launched,
+    run_id,
+    world_size,
+)
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over
 from opscope.settings.run import RunSettings
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from opscope.dump.graph_sink import GraphSink
     from opscope.dump.sink import DumpSink
     from opscope.events import Sink
+    from opscope.live.control import Live
     from opscope.pipeline import Pipeline
     from opscope.rundir.ending import Ending
     from opscope.stats.engine import Engine
@@ -49,6 +57,7 @@ class Session:
         self.watch: WatchSink | None = None
         """What checks watchpoints, if any are set."""
         self._hit_state: HitState | None = None
+        self._live: Live | None = None
         self._failure: Ending | None = None
         self._pid = os.getpid()
         self._environment: dict[str, str | None] = {}
@@ -103,7 +112,7 @@ class Session:
         """Let the watchpoints end training, and see what they need of it."""
         pipeline.strict = self.settings.strict
         if self.watch is not None:
-            capture.on_safe_point = self.watch.safe_point
+            capture.on_safe_point = self._safe_point
             self.watch.ranks.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
             capture.on_bad_output(self.watch.witness.see)
@@ -111,6 +120,31 @@ class Session:
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
                 self._hit_state.values = self.watch.witness.values
+            if self._live is not None:
+                self._connect_live(self._live, capture, self.watch)
+
+    def _safe_point(self, step: int, before_update: bool) -> None:
+        """Where training may hold or be ended."""
+        assert self.watch is not None
+        self.watch.safe_point(step, before_update)
+        if self._live is not None:
+            self._live.safe_point(step, before_update)
+
+    def _connect_live(self, live: Live, capture: TorchCapture, watch: WatchSink) -> None:
+        """Let people control training, from the first call of a network on."""
+        from opscope.capture.guards import plain_torch
+
+        watch.hold = live.hold_at_hit
+        watch.is_attended = lambda: live.is_attended
+        live.controller.guard = plain_torch
+        snapshot = self._hit_state.snapshot if self._hit_state else capture.keep_state()
+
+        def begin() -> None:
+            capture.on_network = lambda: None
+            live.connect(watch, snapshot, capture.reconsider, current_rank(), world_size())
+            live.wait_at_start()
+
+        capture.on_network = begin
 
     def _context_changed(self) -> None:
         """The script has called `set_context`."""
@@ -145,6 +179,8 @@ class Session:
         atexit.unregister(self._stop_at_exit)
         if capture is not None:
             capture.stop()
+        if self._live is not None:
+            self._live.end()
         self._retract()
         self._say_next(capture, sinks)
 
@@ -166,6 +202,8 @@ class Session:
         """What became of training."""
         from opscope.rundir.ending import STOPPED, Ending
 
+        if self._live is not None and self._live.terminated:
+            return Ending(STOPPED, "ended by a person", step=self._live.controller.status.step)
         if not self.stopped_by_hit or self.watch is None:
             return self._failure or Ending()
         hit = self.watch.stopping
@@ -231,13 +269,16 @@ class Session:
                     budget=settings.budget_bytes,
                     run_id=self.run_id,
                     ending=self._ending,
-                    world_size=int(os.environ.get("WORLD_SIZE", "1") or 1),
+                    world_size=world_size(),
                 )
             )
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
-        if settings.watches and settings.writes_run:
+        if (settings.watches or settings.server) and settings.writes_run:
             sinks.append(self._make_watch())
+        if settings.server and self.run_directory is not None:
+            self._live = self._make_live(self.run_directory)
+            sinks.append(self._live.sink)
         return sinks
 
     def _make_watch(self) -> WatchSink:
@@ -261,6 +302,19 @@ class Session:
             state=self._hit_state,
         )
         return self.watch
+
+    def _make_live(self, directory: Path) -> Live:
+        from opscope.live.control import Live, LiveSettings
+
+        settings = self.settings
+        live = LiveSettings(
+            settings.server,
+            settings.wait,
+            settings.on_hit == "pause",
+            settings.patience,
+            settings.small_memory,
+        )
+        return Live(live, self.run_id, directory, self._script)
 
     def _graph_sink(self, dump: DumpSink | None) -> GraphSink:
         """Writes the graphs of a dump, or without one if the script or the environment asks."""

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope.access_token import own_token
 from opscope.errors import OpscopeError
-from opscope.server.token import server_token
 from server.conftest import TOKEN, Recorded
 
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
@@ -100,16 +100,16 @@ def test_garbage_breaks_nothing(address: str, garbage: bytes) -> None:
 def test_the_token_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPSCOPE_TOKEN", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    token = server_token()
+    token = own_token()
     file = tmp_path / "opscope" / "token"
-    assert len(token) >= 32 and server_token() == token
+    assert len(token) >= 32 and own_token() == token
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o644)
     with pytest.raises(OpscopeError, match="read by others"):
-        server_token()
+        own_token()
     monkeypatch.setenv("OPSCOPE_TOKEN", "short")
     with pytest.raises(OpscopeError, match="at least 16"):
-        server_token()
+        own_token()
 
 
 def test_names_from_files_cannot_act(address: str, recorded: Recorded) -> None:

@@ -107,6 +107,8 @@ class TorchCapture:
         self._kept: KeptState | None = None
         self.on_safe_point: Callable[[int, bool], None] = lambda step, before_update: None
         """Called where training may be ended, with the step and whether its update is to come."""
+        self.on_network: Callable[[], None] = lambda: None
+        """Called where training may be ended, before an outermost module is called."""
         self.has_children = False
         """Whether ranks may run in children: then this process leaves the ranks' files to them."""
 
@@ -371,6 +373,7 @@ class TorchCapture:
                     self._kept.add_batch(tensor, Outside("batch", name))
             if self._kept is not None:
                 self._kept.network_called()
+        self.on_network()
         if type(module).__name__ == "OptimizedModule":
             self._say_compiled()
 

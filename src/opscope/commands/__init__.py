@@ -18,7 +18,19 @@ from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
 from opscope.regular import why
 
-VERBS = ("run", "view", "runs", "hits", "show", "check", "query", "convert", "doctor")
+VERBS = (
+    "run",
+    "serve",
+    "ctl",
+    "view",
+    "runs",
+    "hits",
+    "show",
+    "check",
+    "query",
+    "convert",
+    "doctor",
+)
 
 
 def build_parser(verb: str = "") -> argparse.ArgumentParser:

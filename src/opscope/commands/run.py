@@ -31,8 +31,10 @@ _OPTIONS = (
     ("--budget", "SIZE", "how large a rank of the run may grow (default: 2GiB)"),
     ("--keep-runs", "N", "keep this many runs in ./opscope-runs (default: all)"),
     ("--watch", "WHAT", "watchpoints: none, recommended (default), a file or a specification"),
-    ("--on-hit", "WHAT", "what a hit does: stop (default; exit code 3) or log"),
+    ("--on-hit", "WHAT", "what a hit does: stop (default; exit code 3), pause or log"),
     ("--on-hit-kinds", "KINDS", "hits that --on-hit is about: nonfinite (default), all, TO,WCL,…"),
+    ("--server", "HOST:PORT", "let this server (opscope serve) control training"),
+    ("--patience", "SECONDS", "how long training holds when nobody is there (default: 600)"),
     ("--save-state", "SIZE", "how much state a hit may save: 1GiB (default), …, or none"),
 )
 VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)
@@ -47,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="check for NaN and Inf only")
     parser.add_argument(
         "--strict", action="store_true", help="on a GPU, wait for the numbers before each update"
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="hold before step 0 until told to go on"
     )
     parser.add_argument("--no-page", action="store_true", help="no page")
 

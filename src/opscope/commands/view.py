@@ -29,22 +29,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted."""
     require_server()
+    from opscope.access_token import own_token
     from opscope.server.library import Library, run_id
     from opscope.server.serve import address, listening_socket, serve
-    from opscope.server.token import server_token
 
     places, wanted = [Path(RUNS)], ""
     if args.run is not None:
         path = _recording(args.run)
         wanted = f"run/{run_id(path)}"
         places = [path]
-    token = server_token()
+    token = own_token()
     sock = listening_socket(args.host, args.port)
     link = f"{address(sock, args.host)}{wanted}?token={token}"
     serve(
         Library(places),
         token,
-        sock,
+        [sock],
         (args.host,),
         lambda: _announce(link, not args.no_browser),
     )

@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 
 from opscope import __version__
 from opscope.errors import OpscopeError
-from opscope.server import routes
+from opscope.server import control_routes, routes
 from opscope.server.answering import answer
+from opscope.server.hub import Hub
 from opscope.server.library import Library
 from opscope.server.security import Guard
 
@@ -27,8 +28,8 @@ _NO_PAGE = (
 )
 
 
-def create_app(library: Library) -> FastAPI:
-    """The application over a library, unguarded."""
+def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
+    """The application over a library, unguarded; with a hub, trainings can connect."""
     app = FastAPI(
         title="opscope",
         version=__version__,
@@ -38,7 +39,11 @@ def create_app(library: Library) -> FastAPI:
         redoc_url=None,
     )
     app.state.library = library
+    app.state.hub = hub or Hub(library)
     app.include_router(routes.router, prefix=API)
+    app.include_router(control_routes.router, prefix=API)
+    if hub is not None:
+        app.include_router(control_routes.trainings)
     app.add_exception_handler(OpscopeError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)

@@ -15,6 +15,7 @@ from opscope import __version__, arrays
 from opscope.errors import OpscopeError
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
+from opscope.server.hub import Hub
 from opscope.server.library import Library, Opened
 from opscope.views import (
     answers,
@@ -47,11 +48,17 @@ _NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-st
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 _LOOK_S = 0.5
 """How often a recording that is being written is looked at for the stream of changes."""
+_GLANCE_S = 0.05
 
 
 def _library(request: Request) -> Library:
     library: Library = request.app.state.library
     return library
+
+
+def _hub(request: Request) -> Hub:
+    hub: Hub = request.app.state.hub
+    return hub
 
 
 def _opened(request: Request, run: str) -> Opened:
@@ -71,11 +78,13 @@ def about() -> Response:
 @router.get("/runs", response_model=Sequence[answers.RunLine])
 def runs(request: Request) -> Response:
     """All runs and dumps, the latest first."""
-    library = _library(request)
+    library, hub = _library(request), _hub(request)
     lines = []
     for number in library.paths():
         try:
-            lines.append(run_list.run_line(number, library.open(number).recording, False))
+            lines.append(
+                run_list.run_line(number, library.open(number).recording, hub.is_live(number))
+            )
         except OpscopeError:  # it was removed meanwhile, or cannot be read
             continue
     return answer(lines)
@@ -86,7 +95,7 @@ def run_details(request: Request, run: RunId) -> Response:
     """A run with its ranks."""
     opened = _opened(request, run)
     views = [opened.view(rank) for rank in opened.ranks]
-    return answer(run_list.run_details(run, opened.reader, views, False))
+    return answer(run_list.run_details(run, opened.reader, views, _hub(request).is_live(run)))
 
 
 @router.get(f"{RANK}/verdict", response_model=answers.Verdict)
@@ -378,29 +387,49 @@ def npy_of(
 
 
 @router.get("/runs/{run}/events", response_class=StreamingResponse, responses=_STREAM)
-async def events(request: Request, run: RunId) -> StreamingResponse:
-    """A stream of changes (server-sent events): one message when something new was recorded."""
+async def events(
+    request: Request,
+    run: RunId,
+    watching: Annotated[bool, Query(description="whether a person looks who can answer")] = False,
+) -> StreamingResponse:
+    """A stream of changes (server-sent events): one message when something is new."""
     opened = await asyncio.to_thread(_opened, request, run)
     return StreamingResponse(
-        _changes(request, opened),
+        _changes(request, run, opened, watching),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
-async def _changes(request: Request, opened: Opened) -> AsyncIterator[str]:
+async def _changes(
+    request: Request, run: str, opened: Opened, watching: bool
+) -> AsyncIterator[str]:
     """What is new, whenever there is something; a comment now and then shows that we are there."""
-    last, quiet = None, 0
-    while not await request.is_disconnected():
-        facts = await asyncio.to_thread(_facts, opened)
-        if facts != last:
-            last, quiet = facts, 0
-            yield f"data: {dumps(facts)}\n\n"
-        else:
-            quiet += 1
-            if quiet % 20 == 0:
-                yield ": still here\n\n"
-        await asyncio.sleep(_LOOK_S)
+    hub, last, quiet = _hub(request), None, 0
+    if watching:
+        await hub.watch(run, +1)
+    try:
+        while not await request.is_disconnected():
+            facts = await asyncio.to_thread(_facts, opened)
+            facts["live"] = hub.facts(run)
+            if facts != last:
+                last, quiet = facts, 0
+                yield f"data: {dumps(facts)}\n\n"
+            else:
+                quiet += 1
+                if quiet % 20 == 0:
+                    yield ": still here\n\n"
+            await _until_change(hub)
+    finally:
+        if watching:
+            await hub.watch(run, -1)
+
+
+async def _until_change(hub: Hub) -> None:
+    """Wait until it is time to look again, or a training has said something."""
+    before, end = hub.changes, asyncio.get_running_loop().time() + _LOOK_S
+    while hub.changes == before and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(_GLANCE_S)
 
 
 def _facts(opened: Opened) -> dict[str, Any]:

@@ -10,14 +10,16 @@ from collections.abc import Callable
 import uvicorn
 
 from opscope.errors import OpscopeError
+from opscope.live.wire import MOST_BYTES
 from opscope.server.app import create_app, guarded
+from opscope.server.hub import Hub
 from opscope.server.library import Library
 
 _LOCAL = "127.0.0.1"
 _PATIENCE_S = 20.0
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """A socket that listens; port 0 is a free one. An error says why it cannot."""
     if not 0 <= port <= 65535:
         raise OpscopeError(f"port {port}: must be between 1 and 65535, or 0 for a free one")
@@ -28,7 +30,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         server.bind((host, port))
         server.listen(128)
     except OSError as error:
-        busy = f"{host}:{port} is in use already: choose another --port"
+        busy = f"{host}:{port} is in use already: choose another {option}"
         words = (
             busy if error.errno == errno.EADDRINUSE else f"{host}:{port}: {error.strerror or error}"
         )
@@ -39,18 +41,21 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def serve(
     library: Library,
     token: str,
-    sock: socket.socket,
+    sockets: list[socket.socket],
     hosts: tuple[str, ...] = (),
     on_ready: Callable[[], None] = lambda: None,
+    hub: Hub | None = None,
 ) -> None:
-    """Answer until interrupted."""
-    _server(library, token, hosts, on_ready).run(sockets=[sock])
+    """Answer until interrupted; with a hub, trainings can connect on the same sockets."""
+    _server(library, token, hosts, on_ready, hub).run(sockets=sockets)
 
 
-def in_background(library: Library, token: str, sock: socket.socket) -> Callable[[], None]:
+def in_background(
+    library: Library, token: str, sock: socket.socket, hub: Hub | None = None
+) -> Callable[[], None]:
     """Answer in a thread; returns what ends it."""
     ready = threading.Event()
-    server = _server(library, token, (), ready.set)
+    server = _server(library, token, (), ready.set, hub)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     if not ready.wait(_PATIENCE_S):
@@ -83,14 +88,20 @@ class _Server(uvicorn.Server):
 
 
 def _server(
-    library: Library, token: str, hosts: tuple[str, ...], on_ready: Callable[[], None]
+    library: Library,
+    token: str,
+    hosts: tuple[str, ...],
+    on_ready: Callable[[], None],
+    hub: Hub | None,
 ) -> _Server:
     config = uvicorn.Config(
-        guarded(create_app(library), token, hosts),
+        guarded(create_app(library, hub), token, hosts),
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=1,
+        ws="websockets-sansio",
+        ws_max_size=MOST_BYTES,
     )
     return _Server(config, on_ready)

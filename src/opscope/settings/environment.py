@@ -67,7 +67,7 @@ _ALL = (
     Variable("OPSCOPE_NATIVE", "now", "0 does without native code", switch),
     Variable("OPSCOPE_RUN_ID", "now", "the run that spawned processes join; not set by hand"),
     Variable("OPSCOPE_SETTINGS", "now", "settings handed to spawned processes; not set by hand"),
-    Variable("OPSCOPE_TOKEN", "later", "the secret that guards the page and the control of a run"),
+    Variable("OPSCOPE_TOKEN", "now", "the secret that guards the page and the control of a run"),
     Variable("RANK", "now", "the rank of this process", whole(0)),
     Variable("RANK_ID", "now", "the rank of this process if RANK is not set", whole(0)),
     Variable("WORLD_SIZE", "now", "the number of ranks", whole(1)),
@@ -85,13 +85,13 @@ _ALL = (
     Variable("MS_RDR_ENABLE", "later", "switches the flight recorder on", _BIT),
     Variable("MS_RDR_MODE", "later", "when the recording is exported", one_of("1", "2")),
     Variable("MS_RDR_PATH", "later", "where the recording is exported to", absolute),
-    Variable("ENABLE_MS_DEBUGGER", "later", "connects the training to a server", switch),
-    Variable("MS_DEBUGGER_HOST", "later", "the host of that server"),
-    Variable("MS_DEBUGGER_PORT", "later", "the port of that server", whole(1, 65535)),
+    Variable("ENABLE_MS_DEBUGGER", "now", "connects the training to a server, and waits", switch),
+    Variable("MS_DEBUGGER_HOST", "now", "the host of that server"),
+    Variable("MS_DEBUGGER_PORT", "now", "the port of that server", whole(1, 65535)),
     Variable(
         "MS_DEBUGGER_PARTIAL_MEM",
-        "does not apply",
-        "memory reuse is never switched off, so there is nothing to switch on again",
+        "now",
+        "1 keeps few values for looking at them: 64 MiB instead of 1 GiB",
         _BIT,
     ),
     Variable("GLOG_v", "later", "the lowest level that is logged", _LEVEL, shared=True),
@@ -116,6 +116,9 @@ class Environment:
     run_dir: str = ""
     disabled: bool = False
     saves_graphs: bool = False
+    server: str = ""
+    """host:port of the server that the training is to wait for."""
+    small_memory: bool = False
     rank: int = 0
     problems: tuple[Problem, ...] = ()
     notices: tuple[str, ...] = ()
@@ -151,10 +154,19 @@ def _environment(
         run_dir=str(values.get("OPSCOPE_RUN_DIR", "")),
         disabled=bool(values.get("OPSCOPE_DISABLE", False)),
         saves_graphs=bool(values.get("MS_DEV_SAVE_GRAPHS", 0)),
+        server=_server(values),
+        small_memory=values.get("MS_DEBUGGER_PARTIAL_MEM") == "1",
         rank=rank if isinstance(rank, int) else 0,
         problems=tuple(problems),
         notices=tuple(notices),
     )
+
+
+def _server(values: Mapping[str, object]) -> str:
+    if not values.get("ENABLE_MS_DEBUGGER"):
+        return ""
+    host, port = values.get("MS_DEBUGGER_HOST", "127.0.0.1"), values.get("MS_DEBUGGER_PORT", 50051)
+    return f"{host}:{port}"
 
 
 def _set_ones(environ: Mapping[str, str]) -> Iterator[Variable]:

@@ -28,6 +28,8 @@ from opscope.settings.projectfile import ProjectFile
 from opscope.settings.sizes import parse_size
 
 COMMAND_LINE = "command line"
+DEBUGGER_HOST, DEBUGGER_PORT = "127.0.0.1", 50051
+"""Where a server waits for trainings."""
 PHASES = ("setup", "data", "eval")
 
 
@@ -71,6 +73,18 @@ def _kinds(value: object) -> str:
     return words
 
 
+def _server(value: object) -> str:
+    """host:port of a server; each may be left out."""
+    host, _, port = text(value).strip().rpartition(":")
+    if not port:
+        raise InvalidError("must be host:port, such as 127.0.0.1:50051")
+    if not port.isdigit():
+        host, port = text(value).strip(), str(DEBUGGER_PORT)
+    if not 1 <= int(port) <= 65535:
+        raise InvalidError("the port must be from 1 to 65535")
+    return f"{host or DEBUGGER_HOST}:{int(port)}"
+
+
 def _size_or_none(value: object) -> int:
     return 0 if value in ("none", 0, "0") else parse_size(value)
 
@@ -87,11 +101,14 @@ OPTIONS: dict[str, Check] = {
     "budget": parse_size,
     "keep_runs": _number(0),
     "include": _phases,
-    "on_hit": one_of("stop", "log"),
+    "on_hit": one_of("stop", "pause", "log"),
     "on_hit_kinds": _kinds,
     "quick": boolean,
     "strict": boolean,
     "save_state": _size_or_none,
+    "server": _server,
+    "wait": boolean,
+    "patience": _number(1),
 }
 """Every option by the name it has in a project file."""
 
@@ -155,6 +172,9 @@ def environment_layer(environment: Environment, folder: Path) -> Layer:
         layer.add("dump", environment.dump_config, ENVIRONMENT, variable, folder)
     if environment.run_dir:
         layer.add("run_dir", environment.run_dir, ENVIRONMENT, "OPSCOPE_RUN_DIR", folder)
+    if environment.server:
+        layer.add("server", environment.server, ENVIRONMENT, "ENABLE_MS_DEBUGGER", folder)
+        layer.add("wait", True, ENVIRONMENT, "ENABLE_MS_DEBUGGER", folder)
     return layer
 
 

@@ -56,6 +56,14 @@ class RunSettings:
     """Wait for the statistics of a GPU before each update."""
     save_state: int = 1 << 30
     """How many bytes of state a hit may save; 0 saves nothing."""
+    server: str = ""
+    """host:port of the server that may control training; empty for none."""
+    wait: bool = False
+    """Hold before step 0 until told to go on."""
+    patience: int = 600
+    """Seconds that training holds after the last sign of anybody."""
+    small_memory: bool = False
+    """Keep few values for looking at them."""
     disabled: bool = False
     saves_graphs: bool = False
     """Whether graphs are written also without a dump."""
@@ -128,7 +136,9 @@ def load_run_settings(
     if problems:
         raise ConfigError(list(_unique(problems)))
     settings = _settings(merged, dump, run_dir, _asks_for_run(layers))
-    settings = replace(settings, saves_graphs=environment.saves_graphs)
+    settings = replace(
+        settings, saves_graphs=environment.saves_graphs, small_memory=environment.small_memory
+    )
     _refuse_empty_dump(settings, merged)
     return replace(settings, notices=(*environment.notices, *_notices(settings, layers[0])))
 
@@ -189,6 +199,8 @@ def _settings(
     watch = merged.get("watch")
     if watch is not None and is_file(watch.folder / watch.value):
         values["watch"] = str(watch.folder / watch.value)  # where it is for processes elsewhere
+    if values.get("wait") and watch is None:
+        values["watch"] = "none"  # until the person who is waited for has said which
     if "budget" in values:
         values["budget_bytes"] = values.pop("budget")
     return RunSettings(**values)

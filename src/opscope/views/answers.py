@@ -7,7 +7,7 @@ functions that make the answers are checked against it by mypy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Required
 
 from typing_extensions import TypedDict
 
@@ -526,6 +526,84 @@ class HitGroup(TypedDict):
     node: int | None
     name: str
     where: str
+
+
+class ParameterFacts(TypedDict):
+    """A parameter of a condition."""
+
+    name: str
+    default: Number | None
+    allowed: str
+    """What a value must be, in words."""
+    is_threshold: bool
+    """Whether it is one of those of which at least one must be given."""
+
+
+class ConditionFacts(TypedDict):
+    """A condition that watchpoints can have."""
+
+    abbr: str
+    id: str
+    target: str
+    summary: str
+    nonfinite: bool
+    parameters: Sequence[ParameterFacts]
+
+
+class Standing(TypedDict):
+    """The node that a training holds at."""
+
+    node: int
+    name: str
+    call: int
+
+
+class LiveRank(TypedDict):
+    """How a connected rank stands."""
+
+    rank: int
+    state: str
+    """running, paused, waiting (before step 0), ended, or lost (the connection broke)."""
+    reason: str
+    step: int
+    node: Standing | None
+    hit: dict[str, Any] | None
+    kept: Sequence[str]
+    dropped: int
+    pid: int
+    host: str
+
+
+class LiveState(TypedDict):
+    """How the connected ranks of a run stand."""
+
+    live: bool
+    watchers: int
+    """How many people look."""
+    ranks: Sequence[LiveRank]
+
+
+class Order(TypedDict, total=False):
+    """What a training is to do."""
+
+    verb: Required[str]
+    """pause, step, continue, next, to or terminate."""
+    count: int
+    """Of steps."""
+    node: str
+    """The node to run to."""
+
+
+class Recheck(TypedDict):
+    """What watchpoints find in one step."""
+
+    step: int
+    hits: Sequence[dict[str, Any]]
+    unchecked: Sequence[dict[str, Any]]
+    """What could not be checked, and why."""
+    notes: Sequence[str]
+    values: int
+    """How often a value was looked at by a watchpoint."""
 
 
 class Problem(TypedDict):

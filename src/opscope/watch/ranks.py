@@ -24,6 +24,8 @@ class Decision(NamedTuple):
     """The first rank that wants to end training."""
     differing: tuple[int, Sequence[Digests]] | None = None
     """A step in which parameters differ, and what each rank has of them."""
+    attended: bool = False
+    """Whether somebody looks at any rank who can answer."""
 
 
 class Ranks:
@@ -42,14 +44,15 @@ class Ranks:
             signatures = signature(rows)
             self.digests[step] = {n: digest(signatures[i]) for i, n in enumerate(names)}
 
-    def meet(self, stops: bool) -> Decision:
+    def meet(self, stops: bool, attended: bool = False) -> Decision:
         """Come to an agreement with the other ranks."""
         own = {str(n): _together(d) for n, d in self.digests.items()}
-        everyone = self.agreement.meet({"stop": stops, "digests": own})
+        everyone = self.agreement.meet({"stop": stops, "looks": attended, "digests": own})
         if len(everyone) < 2:
             return Decision()
         ending = [rank for rank, message in enumerate(everyone) if message["stop"]]
-        return Decision(ending[0] if ending else None, self._compare(everyone))
+        looks = any(message["looks"] for message in everyone)
+        return Decision(ending[0] if ending else None, self._compare(everyone), looks)
 
     def leave(self) -> None:
         """This rank has finished."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from opscope.watch.catalogue import CONDITIONS, NONFINITE
 
-STOP = "stop"
+STOP, PAUSE = "stop", "pause"
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Reaction:
 
     def stops_at(self, abbr: str) -> bool:
         """Whether a hit of this condition ends training."""
-        return self.on_hit == STOP and abbr in self.kinds
+        return self.on_hit in (STOP, PAUSE) and abbr in self.kinds
 
 
 def kinds_of(text: str) -> frozenset[str]:

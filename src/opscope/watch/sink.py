@@ -34,7 +34,7 @@ from opscope.watch.evaluate import birth_hit
 from opscope.watch.hit_log import HitLog
 from opscope.watch.hits import Hit
 from opscope.watch.ranks import Digests, Ranks
-from opscope.watch.reaction import STOP, Reaction
+from opscope.watch.reaction import PAUSE, STOP, Reaction
 from opscope.watch.saving import HitState
 from opscope.watch.table import Table, is_ignored
 from opscope.watch.telling import Teller
@@ -66,6 +66,14 @@ class WatchSink(BaseSink):
         self.log = log
         self.on_change: Callable[[], None] = lambda: None
         """Called when other watchpoints than before are set."""
+        self.hold: Callable[[int, str], bool] = lambda step, message: False
+        """Asked before a hit ends training: True, perhaps after a while, lets it go on."""
+        self.is_attended: Callable[[], bool] = lambda: False
+        """Whether somebody looks at this rank who can answer."""
+        self._attended = False
+        """Whether somebody looks at any rank, as the ranks know alike."""
+        self._met_in = -1
+        """The last step in which the ranks have met before its update."""
         self.ended = False
         """Whether training was told to end, by this rank or another."""
         self._state = state
@@ -288,28 +296,48 @@ class WatchSink(BaseSink):
     # ------------------------------------------------------------------ ranks and stopping
 
     def safe_point(self, step: int, before_update: bool) -> None:
-        """Where training may be ended: raises if it is to be, on all ranks together."""
-        if before_update and self.stopping is None:
+        """Where training may hold or be ended: raises if it is to be, on all ranks together."""
+        meets = self._attended and self._met_in != step
+        if before_update and self.stopping is None and not meets:
             return
-        if self.ranks.agreement.possible and self._must_agree():
-            self._agree()
+        other = None
+        if self.ranks.agreement.possible and self._must_agree() and self._is_time(step):
+            other = self._agree()
+            if before_update:
+                self._met_in = step
         if self.stopping is not None:
-            self.ended = True
-            end_training()
+            message = self.stopping.message
+        elif other is not None:
+            message = f"rank {other} has a hit"
+        else:
+            return
+        if self.hold(step if self.stopping is None else self.stopping.step, message):
+            self._teller.stopping = None
+            return
+        if self.stopping is None:
+            say(f"rank {other} has a hit and ends training: rank {self.rank} ends as well")
+        self.ended = True
+        end_training()
+
+    def _is_time(self, step: int) -> bool:
+        """Whether the others come to a meeting now.
+
+        They do so at the end of every step and, where somebody looks, before its first update. A
+        rank with a hit may come before the update to the meeting that others come to at the end.
+        """
+        return self._attended or self._met_in != step
 
     def _must_agree(self) -> bool:
         compares = any(w.condition.abbr == "RD" for w in self.watch.enabled)
-        return self._teller.reaction.on_hit == STOP or compares
+        return self._teller.reaction.on_hit in (STOP, PAUSE) or compares
 
-    def _agree(self) -> None:
-        decision = self.ranks.meet(self.stopping is not None)
+    def _agree(self) -> int | None:
+        """Meet the other ranks; returns the first of them that has a hit."""
+        decision = self.ranks.meet(self.stopping is not None, self.is_attended())
+        self._attended = decision.attended
         if decision.differing is not None:
             self._tell_difference(*decision.differing)
-        if decision.stopping is not None and self.stopping is None:
-            first = decision.stopping
-            say(f"rank {first} has a hit and ends training: rank {self.rank} ends as well")
-            self.ended = True
-            end_training()
+        return decision.stopping
 
     def _tell_difference(self, step: int, parameters: Sequence[Digests]) -> None:
         for watchpoint in self.watch.enabled:

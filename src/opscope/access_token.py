@@ -1,4 +1,4 @@
-"""The secret that guards a server: whoever can read it may ask and control."""
+"""The secret between a server and whoever may ask it: this user, or who was given it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKEN_VARIABLE = "OPSCOPE_TOKEN"
 _LEAST = 16
 
 
-def server_token() -> str:
+def own_token() -> str:
     """The token of this user: from the environment, or one that the user's own file keeps."""
     given = os.environ.get(TOKEN_VARIABLE, "")
     if given:
@@ -21,7 +21,7 @@ def server_token() -> str:
                 f"{TOKEN_VARIABLE} must have at least {_LEAST} characters, without spaces"
             )
         return given
-    return _own_token(_token_file())
+    return _kept_token(_token_file())
 
 
 def _token_file() -> Path:
@@ -29,7 +29,7 @@ def _token_file() -> Path:
     return Path(base) / "opscope" / "token"
 
 
-def _own_token(path: Path) -> str:
+def _kept_token(path: Path) -> str:
     """The token in a file that only this user can read; made if there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,0 +1,91 @@
+"""Asking a server from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from opscope.access_token import own_token
+from opscope.errors import OpscopeError
+
+SERVER_VARIABLE = "OPSCOPE_SERVER"
+_PATIENCE_S = 180.0
+
+
+def default_server() -> str:
+    """The server that is meant if none is named."""
+    return os.environ.get(SERVER_VARIABLE, "") or "127.0.0.1:8080"
+
+
+class ServerClient:
+    """One server; use it in a `with`."""
+
+    def __init__(self, server: str) -> None:
+        self._base = f"http://{server.removeprefix('http://').rstrip('/')}"
+        self._headers = {"Authorization": f"Bearer {own_token()}"}
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def __enter__(self) -> ServerClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opener.close()
+
+    def find_run(self, text: str) -> str:
+        """The id of the run that a text means; connected trainings come first."""
+        runs = self.get("/runs")
+        live = [run for run in runs if run["live"]]
+        for among in (live, runs):
+            if text == "last" and among:
+                return str(among[0]["id"])
+            exact = [run["id"] for run in among if text in (run["id"], run["name"])]
+            found = exact or [run["id"] for run in among if run["id"].startswith(text)]
+            if len(found) == 1:
+                return str(found[0])
+            if len(found) > 1:
+                names = ", ".join(found[:5])
+                raise OpscopeError(f"{text} is the start of {len(found)} runs: {names}")
+        raise OpscopeError(f"the server at {self._base} knows no run {text}")
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Ask."""
+        return self._ask(path, None, query)
+
+    def post(self, path: str, body: dict[str, Any], **query: Any) -> Any:
+        """Order."""
+        return self._ask(path, json.dumps(body).encode(), query)
+
+    def lines(self, path: str, **query: Any) -> Any:
+        """The lines of a stream, as they come."""
+        return self._opener.open(self._request(path, None, query), timeout=_PATIENCE_S)
+
+    def _request(
+        self, path: str, body: bytes | None, query: dict[str, Any]
+    ) -> urllib.request.Request:
+        words = f"?{urllib.parse.urlencode(query)}" if query else ""
+        headers = self._headers | ({"Content-Type": "application/json"} if body else {})
+        return urllib.request.Request(f"{self._base}/api/v1{path}{words}", body, headers)
+
+    def _ask(self, path: str, body: bytes | None, query: dict[str, Any]) -> Any:
+        try:
+            with self._opener.open(self._request(path, body, query), timeout=_PATIENCE_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise OpscopeError(_words(error)) from None
+        except (urllib.error.URLError, OSError) as error:
+            reason = getattr(error, "reason", error)
+            raise OpscopeError(
+                f"no server answers at {self._base} ({reason}); start one with: opscope serve"
+            ) from None
+
+
+def _words(error: urllib.error.HTTPError) -> str:
+    text = error.read().decode("utf-8", "replace")
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the server says {error.code}: {text[:200]}"

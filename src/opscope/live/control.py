@@ -1,0 +1,130 @@
+"""Live control of one rank, put together."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from opscope.access_token import own_token
+from opscope.errors import INTERRUPTED
+from opscope.live.controller import WAITING, Controller, Status
+from opscope.live.kept import SMALL_BYTES, USUAL_BYTES, KeptValues
+from opscope.live.link import FIRST_S, Link
+from opscope.live.sink import LiveSink
+from opscope.live.verbs import Verbs
+from opscope.messages import say
+
+if TYPE_CHECKING:
+    from opscope.events import Snapshot
+    from opscope.watch.sink import WatchSink
+
+
+class LiveSettings(NamedTuple):
+    """How a training is controlled."""
+
+    address: str
+    """host:port of the server."""
+    waits: bool = False
+    """Whether to hold before step 0."""
+    pauses: bool = False
+    """Whether a hit holds training even if nobody looks yet."""
+    patience_s: float = 600.0
+    small_memory: bool = False
+
+
+class Live:
+    """Connects a training to a server and lets people hold it."""
+
+    def __init__(self, settings: LiveSettings, run_id: str, directory: Path, script: str) -> None:
+        self.settings = settings
+        self.controller = Controller(settings.patience_s)
+        self.kept = KeptValues(SMALL_BYTES if settings.small_memory else USUAL_BYTES)
+        self.sink = LiveSink(self.controller, self.kept)
+        self.terminated = False
+        """Whether somebody has ended training."""
+        self._hello = {
+            "run": run_id,
+            "directory": str(directory.resolve()),
+            "script": script,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+        }
+        self._link: Link | None = None
+        self._waited = False
+        self._let_on = -1
+        """The last step whose hits somebody has let pass."""
+
+    def connect(
+        self,
+        watch: WatchSink,
+        snapshot: Callable[[], Snapshot],
+        reconsider: Callable[[], None],
+        rank: int,
+        ranks: int,
+    ) -> None:
+        """Begin to look for the server."""
+        verbs = Verbs(self.controller, self.sink, self.kept, watch, snapshot, ranks)
+        self.controller.on_plan = reconsider
+        token = own_token()
+        hello = {**self._hello, "rank": rank, "ranks": ranks}
+        link = Link(self.settings.address, token, hello, verbs.answer, self.controller.set_presence)
+        self._link = link
+
+        def told(status: Status) -> None:
+            link.tell(verbs.status())
+
+        self.controller.on_change = told
+        link.start()
+
+    def wait_at_start(self) -> None:
+        """Hold before step 0, if that was asked for and there is a server to wait for."""
+        if self._waited or not self.settings.waits or self._link is None:
+            return
+        self._waited = True
+        if self._link.connected.wait(FIRST_S):
+            say(f"training waits to be told to go on{_at(self._link.page)}")
+            say("next: opscope ctl last watch recommended; opscope ctl last continue")
+            self.controller.hold("before step 0", 0, state=WAITING)
+            self.safe_point(-1, True)
+
+    def safe_point(self, step: int, before_update: bool) -> None:
+        """Hold or end training here if somebody wants so."""
+        if self.controller.boundary(step, before_update):
+            self.terminated = True
+            raise SystemExit(INTERRUPTED)
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether a hit would hold training."""
+        asked = self.settings.pauses or self.settings.waits
+        return asked or self.controller.someone_looks
+
+    def hold_at_hit(self, step: int, message: str) -> bool:
+        """A hit would end training: hold instead if somebody looks; True to go on."""
+        if step <= self._let_on:
+            return True  # somebody has looked at this step
+        if not self.is_attended:
+            return False
+        say(f"training holds at this hit{_at(self._link.page if self._link else '')}")
+        answered = self.controller.hold(
+            f"hit: {message}", step, hit={"step": step, "message": message}
+        )
+        if not answered:
+            say("nobody was there to say how to go on: the hit ends training")
+            return False
+        self._let_on = step
+        self.safe_point(step, True)
+        return True
+
+    def end(self) -> None:
+        """Training is over."""
+        self.controller.end()
+        if self._link is not None:
+            self._link.end()
+
+
+def _at(page: str) -> str:
+    return f": {page}" if page else ""

@@ -1,0 +1,111 @@
+"""The routes of live control: where trainings connect, and where people ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request, WebSocket
+from fastapi.responses import Response
+
+from opscope.live.wire import PATH
+from opscope.server.answering import answer
+from opscope.server.hub import Hub
+from opscope.server.library import Library
+from opscope.server.routes import RunId
+from opscope.views import answers, catalogue_view
+
+router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+trainings = APIRouter()
+RankOf = Annotated[int | None, Query(ge=0, description="the rank; the first one if not given")]
+Arguments = Annotated[dict[str, Any], Body()]
+
+
+def _hub(request: Request) -> Hub:
+    hub: Hub = request.app.state.hub
+    return hub
+
+
+@trainings.websocket(PATH)
+async def connect(socket: WebSocket) -> None:
+    """Where trainings connect."""
+    hub: Hub = socket.app.state.hub
+    await hub.serve(socket)
+
+
+@router.get("/conditions", response_model=list[answers.ConditionFacts])
+def conditions() -> Response:
+    """The conditions there are, with their parameters and limits."""
+    return answer(catalogue_view.conditions())
+
+
+@router.get("/runs/{run}/live", response_model=answers.LiveState)
+async def live(request: Request, run: RunId) -> Response:
+    """How the connected ranks of a run stand."""
+    return answer(await _hub(request).fresh_facts(run))
+
+
+@router.post("/runs/{run}/control", response_model=answers.LiveState)
+async def control(request: Request, run: RunId, order: answers.Order) -> Response:
+    """Pause, step, continue, next, to (a node), terminate: all ranks together."""
+    args = {name: value for name, value in order.items() if name != "verb"}
+    return answer(await _hub(request).control(run, str(order.get("verb", "")), args))
+
+
+@router.get("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
+async def watchpoints(request: Request, run: RunId) -> Response:
+    """The watchpoints of a connected training."""
+    return answer(await _hub(request).ask(run, None, "watchpoints", {}))
+
+
+@router.post("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
+async def change_watchpoints(request: Request, run: RunId, order: Arguments) -> Response:
+    """Change them: action (set, add, change, remove) with watch, id and parts; on all ranks."""
+    results = await _hub(request).ask_all(run, "watch", order)
+    return answer(results[0])
+
+
+@router.post("/runs/{run}/keep", response_model=dict[str, Any])
+async def keep(request: Request, run: RunId, order: Arguments) -> Response:
+    """Keep the values of these nodes, by name, scope or glob, from now on."""
+    results = await _hub(request).ask_all(run, "keep", order)
+    return answer(results[0])
+
+
+@router.get("/runs/{run}/kept", response_model=list[dict[str, Any]])
+async def kept(request: Request, run: RunId, rank: RankOf = None) -> Response:
+    """The values that a training keeps now."""
+    return answer(await _hub(request).ask(run, rank, "kept", {}))
+
+
+@router.post("/runs/{run}/value", response_model=dict[str, Any])
+async def value(request: Request, run: RunId, order: Arguments, rank: RankOf = None) -> Response:
+    """A part (facts, slice, tile, histogram) of a kept value or of a parameter as it is now."""
+    return answer(await _hub(request).ask(run, rank, "value", order))
+
+
+@router.get("/runs/{run}/parameters", response_model=list[dict[str, Any]])
+async def parameters(request: Request, run: RunId, rank: RankOf = None) -> Response:
+    """The parameters and buffers of a connected training."""
+    return answer(await _hub(request).ask(run, rank, "parameters", {}))
+
+
+@router.post("/runs/{run}/recheck", response_model=answers.Recheck)
+async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
+    """Check watchpoints (those of the training, or `watch`) on its latest step again."""
+    hub = _hub(request)
+    watch = order.get("watch")
+    if watch is None:
+        watch = {"watchpoints": await hub.ask(run, None, "watchpoints", {})}
+    library: Library = request.app.state.library
+    return answer(await asyncio.to_thread(_check, library, run, watch, order.get("step")))
+
+
+def _check(library: Library, run: str, watch: Any, step: Any) -> dict[str, Any]:
+    from opscope.watch.watch_set import from_json, load
+
+    opened = library.open(run)
+    chosen = load(watch) if isinstance(watch, str) else from_json(watch, "watch")
+    steps = opened.reader.steps
+    at = step if isinstance(step, int) else max(steps, default=0)
+    return {"step": at, **opened.reader.check(chosen, steps=[at]).to_json()}
