@@ -18,6 +18,7 @@ from helpers.program import clean_environment
 from opscope.server.serve import listening_socket
 
 TOKEN = "a-token-of-the-tests-0123456789"
+OPSCOPE = (sys.executable, "-m", "opscope")
 TRAIN = """
 import sys
 import time
@@ -60,12 +61,12 @@ class Process:
     """A program of opscope's under way."""
 
     def __init__(
-        self, folder: Path, *words: str | Path, module: str = "opscope", **env: str
+        self, folder: Path, *words: str | Path, program: tuple[str, ...] = OPSCOPE, **env: str
     ) -> None:
-        self.log = folder / f"{'-'.join(map(str, words[:1]))}-{time.monotonic_ns()}.log"
+        self.log = folder / f"{time.monotonic_ns()}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *map(str, words)],
+                [*program, *map(str, words)],
                 cwd=folder,
                 env=clean_environment(OPSCOPE_TOKEN=TOKEN, **env),
                 stdout=log,

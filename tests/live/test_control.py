@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from helpers.program import opscope
-from live.conftest import TOKEN, Process, Server, wait_for
+from helpers.program import clean_environment, opscope
+from live.conftest import OPSCOPE, TOKEN, Process, Server, wait_for
 
 Train = Callable[..., Process]
 RunOf = Callable[[Process], str]
@@ -193,3 +194,37 @@ def test_the_variables_of_mindspore_connect(
     assert server.until(run, "waiting")
     server.control(run, "continue")
     assert process.wait() == 0 and "trained 3" in process.text
+
+
+def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_path: Path) -> None:
+    """Commands from a pipe: each answer is there, and what is typed wrongly is one line."""
+    process = train("--wait")
+    run = run_of(process)
+    server.until(run, "waiting")
+    words = [
+        "where",
+        "watch recommended",
+        "keep *relu-op0",
+        "step 2",
+        "nonsense",
+        "to nowhere",
+        "stats 1-ReLU/relu-op0",
+        "print p:0.bias 0:3",
+        "hits",
+        "terminate",
+        "quit",
+    ]
+    done = subprocess.run(
+        [*OPSCOPE, "attach", run, "--server", f"127.0.0.1:{server.port}"],
+        input="\n".join(words) + "\n",
+        env=clean_environment(OPSCOPE_TOKEN=TOKEN),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for expected in ("waiting, step 0", "condition=OO", "nonsense is no command", "shape [3]"):
+        assert expected in done.stdout, done.stdout
+    assert 'there is no node "nowhere"' in done.stdout and "no hits" in done.stdout
+    assert process.wait() == 130

@@ -22,6 +22,7 @@ VERBS = (
     "run",
     "serve",
     "ctl",
+    "attach",
     "view",
     "runs",
     "hits",

@@ -83,16 +83,27 @@ def _ask(client: ServerClient, run: str, args: argparse.Namespace) -> Any:
 
 
 def _watch(client: ServerClient, run: str, words: list[str]) -> Any:
-    if not words:
-        return client.get(f"/runs/{run}/watchpoints")
-    first, rest = words[0], " ".join(words[1:])
-    if first == "add":
-        order: dict[str, Any] = {"action": "add", "watch": rest}
-    elif first == "remove":
-        order = {"action": "remove", "id": _count(words[1:])}
-    else:
-        order = {"action": "set", "watch": " ".join(words)}
-    return client.post(f"/runs/{run}/watchpoints", order)
+    place = f"/runs/{run}/watchpoints"
+    return client.post(place, watch_order(words)) if words else client.get(place)
+
+
+def watch_order(words: list[str]) -> dict[str, Any]:
+    """What words say about watchpoints: a set of them, `add SPEC` or `remove ID`."""
+    if words[0] == "add":
+        return {"action": "add", "watch": " ".join(words[1:])}
+    if words[0] == "remove":
+        return {"action": "remove", "id": _count(words[1:])}
+    return {"action": "set", "watch": " ".join(words)}
+
+
+def standing(live: Any) -> list[str]:
+    """Where each rank stands, a line each."""
+    lines = []
+    for rank in live["ranks"]:
+        node = f" at {rank['node']['name']}" if rank["node"] else ""
+        why = f" ({rank['reason']})" if rank["reason"] and not node else ""
+        lines.append(f"rank {rank['rank']}: {rank['state']}, step {rank['step']}{node}{why}")
+    return lines
 
 
 def _count(words: list[str]) -> int:
@@ -124,9 +135,7 @@ def _print(what: str, answer: Any) -> None:
         for name, value in answer.items():
             print_line(f"{name:10} {value}")
     else:
-        for rank in answer["ranks"]:
-            node = f" at {rank['node']['name']}" if rank["node"] else ""
-            why = f" ({rank['reason']})" if rank["reason"] and not node else ""
-            print_line(f"rank {rank['rank']}: {rank['state']}, step {rank['step']}{node}{why}")
+        for line in standing(answer):
+            print_line(line)
         if not answer["ranks"]:
             say("no training of this run is connected")

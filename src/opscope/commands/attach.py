@@ -1,0 +1,213 @@
+"""Look into a connected training from a terminal, in the manner of gdb.
+
+  opscope attach RUN [--server HOST:PORT]
+
+As long as it is attached, a hit holds training instead of ending it. `help` lists the commands; Tab
+completes the names of nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cmd
+import json
+import sys
+import threading
+from typing import Any
+
+from opscope.commands.ctl import standing, watch_order
+from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json, print_line
+from opscope.commands.server_client import ServerClient, default_server
+from opscope.errors import OpscopeError
+from opscope.messages import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `opscope attach`."""
+    parser.add_argument("run", metavar="RUN", help='the name of a run, the start of one, or "last"')
+    parser.add_argument("--rank", type=int, default=0, help="the rank to look into (default: 0)")
+    parser.add_argument(
+        "--server", metavar="HOST:PORT", default=default_server(), help="(default: %(default)s)"
+    )
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read commands until the end of the input."""
+    with ServerClient(args.server) as client:
+        number = client.find_run(args.run)
+        shell = Shell(client, number, args.rank, args.json)
+        shell.start()
+        shell.cmdloop()
+    return 0
+
+
+class Shell(cmd.Cmd):
+    """The commands; each is a method `do_…` whose docstring is its help."""
+
+    prompt = "(opscope) "
+
+    def __init__(self, client: ServerClient, run: str, rank: int, as_json: bool) -> None:
+        super().__init__()
+        if not sys.stdin.isatty():
+            self.use_rawinput, self.prompt = False, ""
+        self._client = client
+        self._run = run
+        self._rank = rank
+        self._json = as_json
+        self._last = ""
+        self.intro = f"attached to {run}; help lists the commands"
+
+    def start(self) -> None:
+        """Follow the training in the background, and tell of what it does."""
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    # ------------------------------------------------------------------ going on
+
+    def do_where(self, line: str) -> None:
+        """where: where training stands."""
+        self._show(self._client.get(f"/runs/{self._run}/live"))
+
+    def do_pause(self, line: str) -> None:
+        """pause: hold at the end of the step under way."""
+        self._control(verb="pause")
+
+    def do_continue(self, line: str) -> None:
+        """continue: run until a hit or the end."""
+        self._control(verb="continue")
+
+    do_c = do_continue
+
+    def do_step(self, line: str) -> None:
+        """step [N]: run N steps (1), then hold."""
+        self._control(verb="step", count=_whole(line or "1"))
+
+    do_s = do_step
+
+    def do_next(self, line: str) -> None:
+        """next: run one operator, then hold."""
+        self._control(verb="next")
+
+    do_n = do_next
+
+    def do_to(self, line: str) -> None:
+        """to NODE: run until a node has run."""
+        self._control(verb="to", node=line.strip())
+
+    def do_terminate(self, line: str) -> None:
+        """terminate: end training; its `finally` blocks run."""
+        self._control(verb="terminate")
+
+    # ------------------------------------------------------------------ looking
+
+    def do_print(self, line: str) -> None:
+        """print NODE[:slot] [INDEX]: elements of a kept value; of a parameter with p:NAME."""
+        target, _, index = line.strip().partition(" ")
+        order: dict[str, Any] = {"part": "slice", "index": index.strip()}
+        if target.startswith("p:"):
+            order["parameter"] = target[2:]
+        else:
+            node, _, slot = target.partition(":")
+            order |= {"node": node, "slot": _whole(slot or "0")}
+        found = self._client.post(f"/runs/{self._run}/value", order, rank=self._rank)
+        print_line(f"shape {found['shape']}")
+        print_line(" ".join(str(element) for element in found["elements"][:200]))
+
+    def do_stats(self, line: str) -> None:
+        """stats NODE: statistics of a node's inputs and outputs in the latest step."""
+        base = f"/runs/{self._run}/ranks/{self._rank}"
+        found = self._client.get(f"{base}/nodes", text=line.strip(), count=2)["nodes"]
+        if not found:
+            raise OpscopeError(f'there is no node "{line.strip()}" so far')
+        details = self._client.get(f"{base}/nodes/{found[0]['id']}")
+        if self._json:
+            print_json(details)
+            return
+        print_line(f"{details['name']}  step {details['step']}")
+        for side in (*details["inputs"], *details["outputs"]):
+            numbers = side["numbers"] or {}
+            shown = "  ".join(f"{n} {numbers.get(n)}" for n in ("min", "max", "mean", "nan"))
+            print_line(f"  {side['io']} {side['slot']}  {side['dtype']} {side['shape']}  {shown}")
+
+    def do_hits(self, line: str) -> None:
+        """hits: the hits so far, the latest last."""
+        place = f"/runs/{self._run}/ranks/{self._rank}/hits"
+        found = self._client.get(place, count=1000)["hits"]
+        if found:
+            print_hits([hit_row(hit) for hit in found[-20:]], 20)
+        else:
+            print_line("no hits")
+
+    def do_watch(self, line: str) -> None:
+        """watch [recommended | none | SPEC | add SPEC | remove ID]: show or change watchpoints."""
+        words = line.split()
+        place = f"/runs/{self._run}/watchpoints"
+        found = self._client.post(place, watch_order(words)) if words else self._client.get(place)
+        for each in found:
+            print_line(" ".join(f"{name}={value}" for name, value in each.items()))
+
+    def do_keep(self, line: str) -> None:
+        """keep [NODE …]: keep the values of these nodes, by name, scope or glob."""
+        self._client.post(f"/runs/{self._run}/keep", {"nodes": line.split()})
+
+    def do_quit(self, line: str) -> bool:
+        """quit: leave; training goes on as it would without anybody."""
+        return True
+
+    do_q = do_EOF = do_quit  # noqa: N815 - what `cmd` calls the end of the input
+
+    # ------------------------------------------------------------------ the shell itself
+
+    def onecmd(self, line: str) -> bool:
+        """Run one command; what goes wrong is one line."""
+        try:
+            return bool(super().onecmd(line))
+        except OpscopeError as error:
+            print_line(str(error))
+            return False
+
+    def emptyline(self) -> bool:
+        """Enter alone does nothing."""
+        return False
+
+    def default(self, line: str) -> None:
+        """An unknown command."""
+        print_line(f"{line.split()[0]} is no command; help lists them")
+
+    def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Names of nodes that contain what was typed."""
+        place = f"/runs/{self._run}/ranks/{self._rank}/nodes"
+        found = self._client.get(place, text=line.split()[-1], count=50)["nodes"]
+        return [node["name"] for node in found]
+
+    def _control(self, **order: Any) -> None:
+        self._show(self._client.post(f"/runs/{self._run}/control", order))
+
+    def _show(self, live: Any) -> None:
+        if self._json:
+            print_json(live)
+            return
+        for line in standing(live):
+            print_line(line)
+
+    def _follow(self) -> None:
+        """Tell of every hold and end, as they come."""
+        try:
+            for line in self._client.lines(f"/runs/{self._run}/events", watching="true"):
+                if line.startswith(b"data:"):
+                    self._tell(json.loads(line[5:])["live"])
+        except (OSError, ValueError) as error:
+            say(f"the server is gone ({error})")
+
+    def _tell(self, live: Any) -> None:
+        held = [rank for rank in live["ranks"] if rank["state"] not in ("running",)]
+        now = "; ".join(standing({"ranks": held}))
+        if now and now != self._last:
+            print_line(f"\n{now}" if self.prompt else now)
+        self._last = now
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdigit():
+        raise OpscopeError(f"{text}: must be a whole number")
+    return int(text)

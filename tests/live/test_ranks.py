@@ -1,0 +1,106 @@
+"""Four ranks are held, stepped and ended together, whichever of them has the hit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from live.conftest import Process, Server, wait_for
+
+DDP = """
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+torch.manual_seed(rank)
+bad = int(sys.argv[2])
+network = DistributedDataParallel(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+for step in range(int(sys.argv[1])):
+    loss = network(torch.randn(16, 8)).square().mean()
+    if rank == 2 and step == bad:
+        noise = torch.log(torch.zeros(1)).sum()
+        print(noise.item() > 0)
+        loss = loss + 0 * noise
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.002 * rank)
+print("trained", step + 1, flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def torchrun(tmp_path: Path, server: Server, started: list[Process]) -> Callable[..., Process]:
+    (tmp_path / "ddp.py").write_text(DDP)
+
+    def start(*options: str, steps: int = 100_000, bad: int = -1) -> Process:
+        address = f"127.0.0.1:{server.debugger_port}"
+        watched = ("run", "--server", address, *options, "ddp.py", str(steps), str(bad))
+        launcher = tmp_path / "launch.py"
+        launcher.write_text(
+            "import sys\nfrom torch.distributed.run import main\n"
+            f"sys.exit(main(['--standalone', '--nproc-per-node=4', '-m', 'opscope', *{watched!r}]))"
+        )
+        process = Process(tmp_path, launcher, program=(sys.executable,))
+        started.append(process)
+        return process
+
+    return start
+
+
+def run_of(server: Server, before: set[str]) -> str:
+    def found() -> str | None:
+        new = [run for run in server.live_runs() if run not in before]
+        return new[0] if new and len(server.ranks(new[0])) == 4 else None
+
+    return str(wait_for(found, 90))
+
+
+def test_four_ranks_hold_at_the_same_step(server: Server, torchrun: Callable[..., Process]) -> None:
+    before = set(server.live_runs())
+    process = torchrun("--wait")
+    run = run_of(server, before)
+    server.until(run, "waiting", 60)
+    server.control(run, "step", count=3)
+    assert {rank["step"] for rank in server.until(run, "paused", 60)} == {2}
+    for _ in range(3):
+        server.control(run, "continue")
+        server.control(run, "pause")
+        ranks = server.until(run, "paused", 60)
+        assert len({rank["step"] for rank in ranks}) == 1
+    server.control(run, "step", count=2)
+    step = ranks[0]["step"]
+    assert {rank["step"] for rank in server.until(run, "paused", 60)} == {step + 2}
+    refused = server.control(run, "next", 400)
+    assert "one rank" in refused["error"]
+    server.control(run, "terminate")
+    assert process.wait(90) != 0
+    assert "/opscope/live" not in process.text  # no traceback of ours
+
+
+def test_a_hit_on_one_rank_holds_all_before_the_update(
+    server: Server, torchrun: Callable[..., Process]
+) -> None:
+    before = set(server.live_runs())
+    process = torchrun("--on-hit", "pause", steps=30, bad=12)
+    run = run_of(server, before)
+    ranks = server.until(run, "paused", 90)
+    assert {rank["step"] for rank in ranks} == {12}
+    reasons = [rank["reason"] for rank in ranks]
+    assert all("hit" in reason for reason in reasons)
+    server.post(f"/runs/{run}/watchpoints", action="set", watch="none")
+    server.control(run, "continue")
+    assert process.wait(90) == 0 and process.text.count("trained 30") == 4
