@@ -173,12 +173,17 @@ def _is_program() -> bool:
 
 
 def _start_as_environment_says() -> None:
-    """A dump config in the environment acts on `import opscope` as well."""
+    """A dump config or a debugger in the environment acts on `import opscope` as well."""
     from opscope.ranks import RUN_ID_VARIABLE
 
     named = any(os.environ.get(n) for n in ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG"))
+    named = named or _asks_for_debugger()
     if named and not _is_program() and RUN_ID_VARIABLE not in os.environ:
         _start({})
+
+
+def _asks_for_debugger() -> bool:
+    return os.environ.get("ENABLE_MS_DEBUGGER", "").strip().lower() in ("1", "true", "yes", "on")
 
 
 _start_as_environment_says()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from helpers.program import clean_environment, opscope
-from live.conftest import OPSCOPE, TOKEN, Process, Server, wait_for
+from live.conftest import OPSCOPE, TOKEN, TRAIN, Process, Server, wait_for
 
 Train = Callable[..., Process]
 RunOf = Callable[[Process], str]
@@ -180,8 +181,6 @@ def test_commands_of_the_terminal(
 def test_the_variables_of_mindspore_connect(
     server: Server, started: list[Process], tmp_path: Path, run_of: RunOf
 ) -> None:
-    from live.conftest import TRAIN
-
     (tmp_path / "train.py").write_text(TRAIN)
     process = Process(
         tmp_path,
@@ -228,3 +227,21 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
         assert expected in done.stdout, done.stdout
     assert 'there is no node "nowhere"' in done.stdout and "no hits" in done.stdout
     assert process.wait() == 130
+
+
+def test_a_plain_import_connects_too(
+    server: Server, started: list[Process], tmp_path: Path, run_of: RunOf
+) -> None:
+    (tmp_path / "plain.py").write_text(f"import opscope\n{TRAIN}")
+    process = Process(
+        tmp_path,
+        *("plain.py", "3", "-1"),
+        program=(sys.executable,),
+        ENABLE_MS_DEBUGGER="True",
+        MS_DEBUGGER_PORT=str(server.debugger_port),
+    )
+    started.append(process)
+    run = run_of(process)
+    assert server.until(run, "waiting")
+    server.control(run, "continue")
+    assert process.wait() == 0 and "trained 3" in process.text

@@ -100,8 +100,6 @@ def test_empty_is_as_good_as_unset(name: str, value: str) -> None:
 def test_one_notice_for_all_that_come_later() -> None:
     environment = read_environment({"MS_RDR_ENABLE": "1", "GLOG_v": "1", "PATH": "/bin"})
     assert environment.notices == ("environment: MS_RDR_ENABLE, GLOG_v have no effect yet",)
-    environment = read_environment({"MS_DEBUGGER_PARTIAL_MEM": "1"})
-    assert environment.notices == ("environment: MS_DEBUGGER_PARTIAL_MEM has no effect here",)
 
 
 def test_problems_of_all_variables_at_once() -> None:
