@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from opscope.errors import OpscopeError
+from opscope.user_state import state_directory
 
 TOKEN_VARIABLE = "OPSCOPE_TOKEN"
 _LEAST = 16
@@ -21,12 +22,7 @@ def own_token() -> str:
                 f"{TOKEN_VARIABLE} must have at least {_LEAST} characters, without spaces"
             )
         return given
-    return _kept_token(_token_file())
-
-
-def _token_file() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "opscope" / "token"
+    return _kept_token(state_directory() / "token")
 
 
 def _kept_token(path: Path) -> str:

@@ -58,6 +58,10 @@ class Session:
         """What checks watchpoints, if any are set."""
         self._hit_state: HitState | None = None
         self._live: Live | None = None
+        self.serves = False
+        """Whether to start a server with a page, unless settings say otherwise."""
+        self.page = ""
+        """host:port of the server that was started."""
         self._failure: Ending | None = None
         self._pid = os.getpid()
         self._environment: dict[str, str | None] = {}
@@ -274,9 +278,10 @@ class Session:
             )
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
-        if (settings.watches or settings.server) and settings.writes_run:
+        live = self.run_directory is not None and (bool(settings.server) or self._starts_page())
+        if (settings.watches or live) and settings.writes_run:
             sinks.append(self._make_watch())
-        if settings.server and self.run_directory is not None:
+        if live and self.run_directory is not None:
             self._live = self._make_live(self.run_directory)
             sinks.append(self._live.sink)
         return sinks
@@ -302,6 +307,18 @@ class Session:
             state=self._hit_state,
         )
         return self.watch
+
+    def _starts_page(self) -> bool:
+        """Whether there is a page beside this run; the first rank of a machine starts it."""
+        if not (self.serves and self.settings.page and self.run_directory is not None):
+            return False
+        from opscope.live.helper import can_serve, start_helper
+
+        if not can_serve():
+            return False
+        if os.environ.get("LOCAL_RANK", "0") in ("", "0"):
+            self.page = start_helper(self.run_directory)
+        return True
 
     def _make_live(self, directory: Path) -> Live:
         from opscope.live.control import Live, LiveSettings

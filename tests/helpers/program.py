@@ -13,7 +13,7 @@ _OURS = ("OPSCOPE_", "MINDSPORE_", "MS_", "GLOG_", "RANK", "WORLD_SIZE", "TORCHE
 def clean_environment(**extra: str) -> dict[str, str]:
     """The environment without any variable that opscope reads, plus `extra`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
-    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | extra
+    return kept | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "OPSCOPE_PAGE": "0"} | extra
 
 
 def opscope(

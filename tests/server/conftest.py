@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from helpers.program import opscope
-from opscope.server.library import Library, run_id
+from opscope.rundir.layout import run_key
+from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -78,8 +79,8 @@ class Recorded:
         self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
         assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())
-        self.run = run_id(folder / "run")
-        self.dump = run_id(folder / "dump")
+        self.run = run_key(folder / "run")
+        self.dump = run_key(folder / "dump")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import Any
 
 from opscope.commands.ctl import standing, watch_order
 from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json, print_line
-from opscope.commands.server_client import ServerClient, default_server
+from opscope.commands.server_client import ServerClient, server_for
 from opscope.errors import OpscopeError
 from opscope.messages import say
 
@@ -27,14 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help='the name of a run, the start of one, or "last"')
     parser.add_argument("--rank", type=int, default=0, help="the rank to look into (default: 0)")
     parser.add_argument(
-        "--server", metavar="HOST:PORT", default=default_server(), help="(default: %(default)s)"
+        "--server", metavar="HOST:PORT", help="(default: the run's own, or 127.0.0.1:8080)"
     )
     add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read commands until the end of the input."""
-    with ServerClient(args.server) as client:
+    with ServerClient(server_for(args.server, args.run)) as client:
         number = client.find_run(args.run)
         shell = Shell(client, number, args.rank, args.json)
         shell.start()

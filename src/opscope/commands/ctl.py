@@ -20,7 +20,7 @@ import argparse
 from typing import Any
 
 from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json, print_line
-from opscope.commands.server_client import ServerClient, default_server
+from opscope.commands.server_client import ServerClient, server_for
 from opscope.errors import OpscopeError
 from opscope.messages import say
 
@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="ARGUMENT", nargs="*", help="of the verb")
     parser.add_argument("--rank", type=int, help="the rank to look into (default: the first)")
     parser.add_argument(
-        "--server", metavar="HOST:PORT", default=default_server(), help="(default: %(default)s)"
+        "--server", metavar="HOST:PORT", help="(default: the run's own, or 127.0.0.1:8080)"
     )
     add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the server, and print its answer."""
-    with ServerClient(args.server) as client:
+    with ServerClient(server_for(args.server, args.run)) as client:
         number = client.find_run(args.run)
         answer = _ask(client, number, args)
     if args.json:

@@ -18,7 +18,7 @@ from opscope.errors import HIT, OpscopeError
 from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
-from opscope.settings.run import load_run_settings
+from opscope.settings.run import RunSettings, load_run_settings
 from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         check_script(target[0])
     settings = load_run_settings(vars(args), os.environ, Path.cwd())
     arguments = command[2:] if is_module else command[1:]
-    session = begin(lambda: Session(settings, target[0], command))
+    session = begin(lambda: _session(settings, target[0], command))
+    _announce(session)
     try:
         if is_module:
             run_module(target[0], arguments)
@@ -82,6 +83,21 @@ def run(args: argparse.Namespace) -> int:
             _show(error)
         return _ended_by_hit()
     return _ended_by_hit() if session.stopped_by_hit else 0
+
+
+def _session(settings: RunSettings, script: str, command: list[str]) -> Session:
+    session = Session(settings, script, command)
+    session.serves = True
+    return session
+
+
+def _announce(session: Session) -> None:
+    """Say where the page is, and open it where there is a desktop."""
+    if session.page and session.run_directory is not None:
+        from opscope.access_token import own_token
+        from opscope.desktop import announce, page_link
+
+        announce(page_link(session.page, session.run_directory, own_token()))
 
 
 def _show(error: BaseException) -> None:

@@ -11,14 +11,23 @@ from typing import Any
 
 from opscope.access_token import own_token
 from opscope.errors import OpscopeError
+from opscope.live.helper import helper_address
+from opscope.read.find import find_run
 
 SERVER_VARIABLE = "OPSCOPE_SERVER"
 _PATIENCE_S = 180.0
 
 
-def default_server() -> str:
-    """The server that is meant if none is named."""
-    return os.environ.get(SERVER_VARIABLE, "") or "127.0.0.1:8080"
+def server_for(given: str | None, run: str) -> str:
+    """The server to ask: as given, the one beside a run, or where `opscope serve` is."""
+    return given or os.environ.get(SERVER_VARIABLE, "") or _beside(run) or "127.0.0.1:8080"
+
+
+def _beside(run: str) -> str:
+    try:
+        return helper_address(find_run(run))
+    except OpscopeError:
+        return ""
 
 
 class ServerClient:

@@ -10,10 +10,10 @@ import argparse
 import importlib.util
 from pathlib import Path
 
+from opscope.desktop import announce
 from opscope.errors import OpscopeError
-from opscope.messages import say
 from opscope.read.find import find_run
-from opscope.rundir.layout import RUNS
+from opscope.rundir.layout import RUNS, run_key
 
 NEEDED = ("fastapi", "uvicorn")
 
@@ -30,13 +30,13 @@ def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted."""
     require_server()
     from opscope.access_token import own_token
-    from opscope.server.library import Library, run_id
+    from opscope.server.library import Library
     from opscope.server.serve import address, listening_socket, serve
 
     places, wanted = [Path(RUNS)], ""
     if args.run is not None:
         path = _recording(args.run)
-        wanted = f"run/{run_id(path)}"
+        wanted = f"run/{run_key(path)}"
         places = [path]
     token = own_token()
     sock = listening_socket(args.host, args.port)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         token,
         [sock],
         (args.host,),
-        lambda: _announce(link, not args.no_browser),
+        lambda: announce(link, not args.no_browser),
     )
     return 0
 
@@ -62,14 +62,3 @@ def _recording(text: str) -> Path:
     from opscope.read.dump import is_dump
 
     return Path(text) if is_dump(Path(text)) else find_run(text)
-
-
-def _announce(link: str, browser: bool) -> None:
-    from opscope.server.desktop import open_browser, ssh_hint
-
-    say(f"page: {link}")
-    hint = ssh_hint(link)
-    if hint:
-        say(hint)
-    if browser:
-        open_browser(link)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
 from opscope.live.controller import WAITING, Controller, Status
+from opscope.live.helper import helper_address
 from opscope.live.kept import SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
 from opscope.live.sink import LiveSink
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 class LiveSettings(NamedTuple):
     """How a training is controlled."""
 
-    address: str
-    """host:port of the server."""
+    address: str = ""
+    """host:port of the server; without one it is the helper of the run."""
     waits: bool = False
     """Whether to hold before step 0."""
     pauses: bool = False
@@ -52,6 +53,7 @@ class Live:
             "pid": os.getpid(),
             "host": socket.gethostname(),
         }
+        self._directory = directory
         self._link: Link | None = None
         self._waited = False
         self._let_on = -1
@@ -70,7 +72,7 @@ class Live:
         self.controller.on_plan = reconsider
         token = own_token()
         hello = {**self._hello, "rank": rank, "ranks": ranks}
-        link = Link(self.settings.address, token, hello, verbs.answer, self.controller.set_presence)
+        link = Link(self._address, token, hello, verbs.answer, self.controller.set_presence)
         self._link = link
 
         def told(status: Status) -> None:
@@ -78,6 +80,9 @@ class Live:
 
         self.controller.on_change = told
         link.start()
+
+    def _address(self) -> str:
+        return self.settings.address or helper_address(self._directory)
 
     def wait_at_start(self) -> None:
         """Hold before step 0, if that was asked for and there is a server to wait for."""

@@ -32,7 +32,7 @@ class Link(threading.Thread):
 
     def __init__(
         self,
-        address: str,
+        address: Callable[[], str],
         token: str,
         hello: Message,
         answer: Callable[[str, dict[str, Any]], Any],
@@ -84,15 +84,19 @@ class Link(threading.Thread):
             pause = min(2 * pause, _LONGEST_S)
             if not said and not self.page and time.monotonic() - began > FIRST_S:
                 said = True
-                say(f"no server answers at {self._address}: training goes on, and connects later")
+                place = self._address() or "its place"
+                say(f"no server answers at {place}: training goes on, and connects later")
 
     def _serve_once(self) -> None:
         """One connection, from greeting to end."""
         from websockets.exceptions import ConnectionClosed
         from websockets.sync.client import connect
 
+        address = self._address()
+        if not address:
+            return
         with connect(
-            f"ws://{self._address}{PATH}",
+            f"ws://{address}{PATH}",
             additional_headers={"Authorization": f"Bearer {self._token}"},
             max_size=MOST_BYTES,
             open_timeout=5,
@@ -123,7 +127,7 @@ class Link(threading.Thread):
         if code in (REFUSED, WRONG_VERSION):
             self.gave_up = True
             why = "it has another version" if code == WRONG_VERSION else "the token is wrong"
-            say_once(f"the server at {self._address} refuses this training: {why}")
+            say_once(f"the server at {self._address()} refuses this training: {why}")
 
     def _handle(self, message: Message) -> None:
         if message["kind"] != "question":

@@ -61,3 +61,11 @@ def copied_source(run: Path, file: str) -> Path:
 
 def _plain(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text)
+
+
+def run_key(path: Path) -> str:
+    """What a recording is called in addresses: its name, and a digest of where it is."""
+    place = path.resolve()
+    digest = hashlib.sha256(str(place.parent).encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    name = "".join(c if c.isalnum() or c in "._-" else "_" for c in place.name)[-120:]
+    return f"{name}.{digest}"

@@ -12,7 +12,8 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from opscope.errors import OpscopeError
 from opscope.live.wire import REFUSED, VERSION, WRONG_VERSION, Message, decode, encode
-from opscope.server.library import Library, run_id
+from opscope.rundir.layout import run_key
+from opscope.server.library import Library
 
 _PATIENCE_S = 90.0
 """How long a training may take to answer; it does some things only when a step ends."""
@@ -125,6 +126,8 @@ class Hub:
         self._page = page
         self._runs: dict[str, dict[int, Training]] = {}
         self._watchers: dict[str, int] = {}
+        self.streams = 0
+        """Pages and terminals that follow some run."""
         self.changes = 0
         """Grows with everything that a training says."""
 
@@ -140,7 +143,7 @@ class Hub:
                 await socket.close(WRONG_VERSION, f"this server speaks version {VERSION}")
                 return
             directory = Path(str(hello.get("directory", "")))
-            run = run_id(directory)
+            run = run_key(directory)
             training = Training(socket, hello)
             self._runs.setdefault(run, {})[training.rank] = training
             self._library.add(directory)
@@ -167,6 +170,11 @@ class Hub:
     def is_live(self, run: str) -> bool:
         """Whether any rank of a run is connected."""
         return any(training.alive for training in self._runs.get(run, {}).values())
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a training is connected, or somebody looks."""
+        return self.streams > 0 or any(self.is_live(run) for run in tuple(self._runs))
 
     def facts(self, run: str) -> Message:
         """How the ranks of a run stand."""

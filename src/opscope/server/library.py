@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +14,7 @@ from opscope.read.find import recordings_in
 from opscope.read.reader import Reader, open_recording
 from opscope.read.run import Run
 from opscope.read.state import RUNNING
+from opscope.rundir.layout import run_key
 from opscope.views.rank_view import RankView
 
 _OPEN = 4
@@ -74,14 +74,14 @@ class Library:
         with self._lock:
             if place not in self._places:
                 self._places.insert(0, place)
-        return run_id(place)
+        return run_key(place)
 
     def paths(self) -> dict[str, Path]:
         """All recordings by id, the latest first."""
         found: dict[str, Path] = {}
         for place in tuple(self._places):
             for path in reversed(recordings_in(place)):
-                found.setdefault(run_id(path), path)
+                found.setdefault(run_key(path), path)
         return found
 
     def open(self, number: str) -> Opened:
@@ -98,11 +98,3 @@ class Library:
             self._opened.move_to_end(number)
         opened.refresh()
         return opened
-
-
-def run_id(path: Path) -> str:
-    """The id of a recording: its name, told apart from others of that name by where it is."""
-    place = path.resolve()
-    digest = hashlib.sha256(str(place.parent).encode("utf-8", "surrogateescape")).hexdigest()[:6]
-    name = "".join(c if c.isalnum() or c in "._-" else "_" for c in place.name)[-120:]
-    return f"{name}.{digest}"

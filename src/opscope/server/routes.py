@@ -406,6 +406,7 @@ async def _changes(
 ) -> AsyncIterator[str]:
     """What is new, whenever there is something; a comment now and then shows that we are there."""
     hub, last, quiet = _hub(request), None, 0
+    hub.streams += 1
     if watching:
         await hub.watch(run, +1)
     try:
@@ -421,6 +422,7 @@ async def _changes(
                     yield ": still here\n\n"
             await _until_change(hub)
     finally:
+        hub.streams -= 1
         if watching:
             await hub.watch(run, -1)
 

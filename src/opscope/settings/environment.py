@@ -64,6 +64,7 @@ _ALL = (
     Variable("OPSCOPE_DUMP_CONFIG", "now", "the dump config; wins over MINDSPORE_DUMP_CONFIG"),
     Variable("OPSCOPE_DISABLE", "now", "1 switches opscope off entirely", switch),
     Variable("OPSCOPE_RUN_DIR", "now", "the run directory"),
+    Variable("OPSCOPE_PAGE", "now", "0 starts no page beside a run", switch),
     Variable("OPSCOPE_NATIVE", "now", "0 does without native code", switch),
     Variable("OPSCOPE_RUN_ID", "now", "the run that spawned processes join; not set by hand"),
     Variable("OPSCOPE_SETTINGS", "now", "settings handed to spawned processes; not set by hand"),
@@ -116,6 +117,7 @@ class Environment:
     run_dir: str = ""
     disabled: bool = False
     saves_graphs: bool = False
+    page: bool = True
     server: str = ""
     """host:port of the server that the training is to wait for."""
     small_memory: bool = False
@@ -154,6 +156,7 @@ def _environment(
         run_dir=str(values.get("OPSCOPE_RUN_DIR", "")),
         disabled=bool(values.get("OPSCOPE_DISABLE", False)),
         saves_graphs=bool(values.get("MS_DEV_SAVE_GRAPHS", 0)),
+        page=bool(values.get("OPSCOPE_PAGE", True)),
         server=_server(values),
         small_memory=values.get("MS_DEBUGGER_PARTIAL_MEM") == "1",
         rank=rank if isinstance(rank, int) else 0,

@@ -172,6 +172,8 @@ def environment_layer(environment: Environment, folder: Path) -> Layer:
         layer.add("dump", environment.dump_config, ENVIRONMENT, variable, folder)
     if environment.run_dir:
         layer.add("run_dir", environment.run_dir, ENVIRONMENT, "OPSCOPE_RUN_DIR", folder)
+    if not environment.page:
+        layer.add("page", False, ENVIRONMENT, "OPSCOPE_PAGE", folder)
     if environment.server:
         layer.add("server", environment.server, ENVIRONMENT, "ENABLE_MS_DEBUGGER", folder)
         layer.add("wait", True, ENVIRONMENT, "ENABLE_MS_DEBUGGER", folder)

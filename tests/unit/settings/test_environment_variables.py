@@ -18,6 +18,7 @@ GOOD: dict[str, list[str]] = {
     "MS_DIAGNOSTIC_DATA_PATH": ["/data", "not checked unless it is used"],
     "MS_DEV_SAVE_GRAPHS": ["0", "3"],
     "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT": ["0", "1"],
+    "OPSCOPE_PAGE": ["0", "1"],
     "OPSCOPE_NATIVE": ["0", "1", "false"],
     "MS_RDR_ENABLE": ["0", "1"],
     "MS_RDR_MODE": ["1", "2"],
@@ -37,6 +38,7 @@ GOOD: dict[str, list[str]] = {
 }
 BAD: dict[str, list[str]] = {
     "OPSCOPE_DISABLE": ["2", "maybe"],
+    "OPSCOPE_PAGE": ["0", "1"],
     "OPSCOPE_NATIVE": ["2"],
     "RANK": ["-1", "gold", "1.0"],
     "RANK_ID": ["x"],

@@ -7,7 +7,11 @@ import os
 import socket
 import threading
 import webbrowser
+from pathlib import Path
 from urllib.parse import urlsplit
+
+from opscope.messages import say
+from opscope.rundir.layout import run_key
 
 
 def over_ssh() -> bool:
@@ -18,6 +22,21 @@ def over_ssh() -> bool:
 def has_desktop() -> bool:
     """Whether a browser window could be seen here."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def page_link(server: str, run: Path, token: str) -> str:
+    """The address of a run's page on a server (host:port)."""
+    return f"http://{server}/run/{run_key(run)}?token={token}"
+
+
+def announce(link: str, browser: bool = True) -> None:
+    """Say where a page is, and open it if there is a browser to be seen."""
+    say(f"page: {link}")
+    hint = ssh_hint(link)
+    if hint:
+        say(hint)
+    if browser:
+        open_browser(link)
 
 
 def open_browser(link: str) -> bool:

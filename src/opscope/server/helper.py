@@ -1,0 +1,64 @@
+"""The helper: the server beside one run, which leaves when nobody needs it any more.
+
+python -m opscope.server.helper DESCRIPTOR RUN PID
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+from opscope.access_token import own_token
+from opscope.live.helper import forget_helper
+from opscope.server.hub import Hub
+from opscope.server.library import Library
+from opscope.server.serve import address, serve
+
+LINGER_S = 5.0
+"""How long it stays after the last rank has gone and the last page was closed."""
+_LOOK_S = 0.5
+
+
+def main(words: list[str]) -> None:
+    """Serve on an inherited socket until training is over and nobody looks."""
+    descriptor, run, parent = int(words[0]), Path(words[1]), int(words[2])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is meant for the training
+    sock = socket.socket(fileno=descriptor)
+    token = own_token()
+    library = Library([run, run.parent])
+    page = address(sock, "127.0.0.1")
+    hub = Hub(library, lambda number: f"{page}run/{number}?token={token}")
+    threading.Thread(target=_leave_in_time, args=(hub, run, parent), daemon=True).start()
+    serve(library, token, [sock], (), lambda: None, hub)
+
+
+def _leave_in_time(hub: Hub, run: Path, parent: int) -> None:
+    needed = time.monotonic()
+    while time.monotonic() - needed < LINGER_S:
+        time.sleep(_LOOK_S)
+        if _is_alive(parent) or hub.is_needed:
+            needed = time.monotonic()
+    forget_helper(run)
+    os._exit(0)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:  # one that has ended, and that nobody has asked how
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
