@@ -38,7 +38,6 @@ GOOD: dict[str, list[str]] = {
 }
 BAD: dict[str, list[str]] = {
     "OPSCOPE_DISABLE": ["2", "maybe"],
-    "OPSCOPE_PAGE": ["0", "1"],
     "OPSCOPE_NATIVE": ["2"],
     "RANK": ["-1", "gold", "1.0"],
     "RANK_ID": ["x"],
