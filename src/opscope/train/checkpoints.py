@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from opscope.capture.guards import quiet
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
 from opscope.rundir.tensors import can_save, save_tensors
@@ -37,6 +38,17 @@ def save_checkpoint(
     not at all; `.ckpt` is added to a name without it.
     """
     path = Path(_with_suffix(os.fspath(ckpt_file_name)))
+    with quiet():  # this is no part of what is trained
+        _save(path, save_obj, append_dict, optimizer)
+    return str(path)
+
+
+def _save(
+    path: Path,
+    save_obj: Any,
+    append_dict: Mapping[str, Any] | None,
+    optimizer: torch.optim.Optimizer | None,
+) -> None:
     tensors = {name: _real(name, value) for name, value in _tensors(save_obj)}
     notes: dict[str, Any] = {"append": dict(append_dict or {})}
     notes["complex"] = [name for name, value in _tensors(save_obj) if value.is_complex()]
@@ -45,7 +57,6 @@ def save_checkpoint(
         tensors |= {_OPTIMIZER + name: value for name, value in state.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     save_tensors(path, tensors, {"opscope": json.dumps(notes)})
-    return str(path)
 
 
 def load_checkpoint(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from opscope.capture.guards import quiet
 from opscope.logs import get_logger
 from opscope.messages import say_once
 from opscope.train.batches import Batch, batches_of, count_of, moved, split
@@ -168,7 +169,8 @@ class Model:
         if loss is None:
             raise ValueError("the network has returned no loss; give the Model a loss_fn")
         self._precision.update(loss, self.optimizer)
-        return loss.detach()
+        with quiet():  # this is no part of what is trained
+            return loss.detach()
 
     # ------------------------------------------------------------------ evaluation
 
@@ -200,14 +202,15 @@ class Model:
             metric.clear()
         with (
             same_random_numbers(),
-            evaluating(self.network),
+            evaluating(self.network, self.loss_fn),
             Callbacks(callbacks, context, "eval", inside_training) as call,
         ):
             call.begin()
             call.epoch_begin()
             self._evaluate_batches(batches, context, call)
             call.epoch_end()
-            arguments.metrics = {name: metric.eval() for name, metric in self.metrics.items()}
+            with quiet():
+                arguments.metrics = {name: metric.eval() for name, metric in self.metrics.items()}
             call.end()
         return dict(arguments.metrics)
 
@@ -298,7 +301,8 @@ def _update(name: str, metric: Metric, outputs: tuple[Any, Any, Any]) -> None:
     if values[0] is None:
         raise ValueError(f'the metric "{name}" needs a loss; give the Model a loss_fn')
     try:
-        metric.update(*values)
+        with quiet():
+            metric.update(*values)
     except Exception as error:
         error.add_note(f'raised by the metric "{name}" ({type(metric).__name__})')
         raise

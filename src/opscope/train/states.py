@@ -12,10 +12,12 @@ from torch import nn
 
 
 @contextmanager
-def evaluating(network: nn.Module) -> Iterator[None]:
+def evaluating(*networks: object) -> Iterator[None]:
     """In evaluation mode and without gradients inside; each module as it was, afterwards."""
-    modes = [(module, module.training) for module in network.modules()]
-    network.eval()
+    outer = [network for network in networks if isinstance(network, nn.Module)]
+    modes = [(module, module.training) for network in outer for module in network.modules()]
+    for network in outer:
+        network.eval()
     try:
         with torch.no_grad():
             yield

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from opscope.capture.guards import quiet
 from opscope.train.callback import Callback
 from opscope.train.callbacks.monitored import Monitored
 from opscope.train.run_context import RunContext
@@ -70,4 +71,5 @@ class EarlyStopping(Callback):
 
 
 def _copy(state: dict[str, Any]) -> dict[str, Any]:
-    return {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in state.items()}
+    with quiet():  # this is no part of what is trained
+        return {n: v.clone() if isinstance(v, torch.Tensor) else v for n, v in state.items()}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
+from opscope.capture.guards import quiet
 from opscope.messages import say_once
 from opscope.train.run_context import Arguments
 
@@ -58,4 +60,7 @@ class Monitored:
 
 def as_number(value: Any) -> float:
     """A loss or a metric as one number: of several, their mean."""
-    return float(torch.as_tensor(value).detach().double().mean())
+    with quiet():  # this is no part of what is trained
+        if not isinstance(value, torch.Tensor):
+            return float(np.mean(np.asarray(value, dtype=np.float64)))
+        return float(value.detach().double().mean())

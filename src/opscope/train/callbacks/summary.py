@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
+from opscope.capture.guards import quiet
 from opscope.messages import say_once
 from opscope.train.batches import moved, split
 from opscope.train.callback import Callback
@@ -89,6 +91,10 @@ class SummaryCollector(Callback):
             self._writer = None
 
     def _write_histograms(self, network: Any, step: int) -> None:
+        with quiet():  # this is no part of what is trained
+            self._add_histograms(network, step)
+
+    def _add_histograms(self, network: Any, step: int) -> None:
         for name, parameter in unwrapped(network).named_parameters():
             if not re.search(self._collects["histogram_regular"], name):
                 continue
@@ -105,7 +111,7 @@ class SummaryCollector(Callback):
             say_once("SummaryCollector: no graph, because batches are dicts")
             return
         try:
-            with same_random_numbers(), evaluating(network):
+            with quiet(), same_random_numbers(), evaluating(network):
                 self._writer.add_graph(network, moved(batch.inputs, device))
         except Exception as error:  # noqa: BLE001 - a model that cannot be traced trains all the same
             first = str(error).strip().splitlines()
@@ -171,11 +177,11 @@ def result_scalars(arguments: Arguments) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in (arguments.get("eval_results") or {}).items():
         try:
-            numbers = torch.as_tensor(value).double()
+            numbers = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
             continue  # curves have no one number
-        if numbers.dim() == 0:
+        if numbers.ndim == 0:
             found[f"eval/{name}"] = float(numbers)
-        elif numbers.dim() == 1:
+        elif numbers.ndim == 1:
             found |= {f"eval/{name}/{at}": float(each) for at, each in enumerate(numbers)}
     return found
