@@ -21,6 +21,7 @@ from opscope.train import (
     F1,
     Accuracy,
     Callback,
+    LambdaCallback,
     Loss,
     LossMonitor,
     Metric,
@@ -454,3 +455,20 @@ def test_a_dump_of_a_training_by_a_model(tmp_path: Path) -> None:
     with opscope.start(dump=tmp_path / "dump.json"):
         model().train(1, batches())
     assert (tmp_path / "dump/rank_0/Net/0/1/statistic.csv").exists()
+
+
+def test_what_the_kit_computes_for_itself_is_not_seen(tmp_path: Path) -> None:
+    made, ready = model(), batches()
+    callbacks = [
+        LossMonitor(),
+        LambdaCallback(on_train_step_end=lambda context: made.eval(ready)),
+        ModelCheckpoint(directory=str(tmp_path)),
+        SummaryCollector(str(tmp_path / "summary"), 1),
+    ]
+    with opscope.start(run_dir=tmp_path / "run", watch="none"):
+        made.fit(2, ready, ready, callbacks=callbacks)
+    nodes = opscope.open(tmp_path / "run").select_nodes()
+    ours = [node.name for node in nodes if not node.name.startswith("Gradients/")]
+    assert [n for n in ours if not n.startswith(("Default/network-", "Default/optimizer-"))] == []
+    training = [node.name for node in nodes if node.graph == 0 and "CrossEntropy" in node.name]
+    assert len(training) == 4  # two of forward and two of backward, none of an evaluation

@@ -26,6 +26,7 @@ class Watching:
         self._owned = False
         self.session: Session | None = None
         self.hits: list[Hit] = []
+        self._unwritten: list[str] = []
 
     def start(self) -> None:
         """Begin, unless it has begun."""
@@ -49,6 +50,7 @@ class Watching:
         from opscope.watch import callbacks
 
         callbacks.remove(self._note)
+        self._write_scalars()
         session, self.session = self.session, None
         if session is not None and self._owned:
             if error is not None:
@@ -58,16 +60,23 @@ class Watching:
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Keep scalars beside what is recorded."""
         numbers = {name: _jsonable(value) for name, value in values.items()}
+        self._unwritten.append(json.dumps({"step": step, "values": numbers}) + "\n")
+        self._write_scalars()
+
+    def _write_scalars(self) -> None:
         session = self.session
         if session is None or session.run_directory is None:
+            self._unwritten.clear()
             return
         folder = session.run_directory / f"rank_{current_rank()}"
+        if not folder.is_dir():
+            return  # the first operator makes it
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             with open(folder / SCALARS, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": step, "values": numbers}) + "\n")
+                file.writelines(self._unwritten)
         except OSError as error:
             say_once(f"scalars cannot be kept in {folder}: {error}")
+        self._unwritten.clear()
 
     def _note(self, hit: Hit) -> None:
         self.hits.append(hit)
