@@ -161,7 +161,7 @@ def test_lightning_with_a_fault_and_an_error(tmp_path: Path) -> None:
     lightning_fit(tmp_path, module, [callback])
     assert any("log-op0" in hit.about for hit in callback.hits)
     module = lightning_module()
-    module.training_step = lambda batch, index: 1 / 0
+    module.training_step = lambda batch, batch_idx: 1 / 0
     callback = OpscopeCallback(run_dir=tmp_path / "second")
     with pytest.raises(ZeroDivisionError):
         lightning_fit(tmp_path, module, [callback])

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import opscope
-from helpers.program import clean_environment
+from helpers.program import clean_environment, python
 from helpers.program import opscope as opscope_program
 from opscope.messages import forget_said
 from opscope.train import (
@@ -441,3 +441,12 @@ def test_under_opscope_run_a_hit_ends_training_with_the_verdict(tmp_path: Path) 
     assert done.returncode == 3
     assert "never" not in done.stdout
     assert "origin: stopped.py:9" in done.stderr
+
+
+def test_the_example(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "examples" / "callbacks.py"
+    options = ("--epochs", "2", "--pictures", "16", "--checkpoints", str(tmp_path))
+    done = python(script, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Eval result: epoch 2, metrics: {'accuracy': " in done.stdout
+    assert [file.name for file in tmp_path.iterdir()] == ["alexnet-best.ckpt"]
