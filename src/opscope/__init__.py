@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from opscope import context, logs, train
+    from opscope import logs, train
     from opscope.printing.operator import Print, print_
     from opscope.read.reader import Reader
     from opscope.session import Session
     from opscope.watch.hits import Hit
     from opscope.watch.watchpoint import Watchpoint
 
-from opscope.settings.context import set_context
+from opscope import context
+from opscope.context import set_context
 
 __all__ = [
     "Print",
@@ -49,7 +50,6 @@ __all__ = [
 _LAZY = {
     "Print": ("opscope.printing.operator", "Print"),
     "print_": ("opscope.printing.operator", "print_"),
-    "context": ("opscope.context", ""),
     "logs": ("opscope.logs", ""),
     "train": ("opscope.train", ""),
 }

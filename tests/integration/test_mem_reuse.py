@@ -26,6 +26,7 @@ def as_before() -> Iterator[None]:
     torch._dynamo.reset()
     with torch._inductor.config.patch(force_disable_caches=True):
         yield
+    mem_reuse.set_reuse(True)
     reset_context()
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 import opscope
 from opscope import Print, context, print_
+from opscope.messages import forget_said
 
 
 class Net(nn.Module):
@@ -233,3 +234,21 @@ def test_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     compiled = torch.compile(net, fullgraph=True)
     train(net, forward)
     assert capsys.readouterr().out.count("gradient of hidden") == 3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_inside_a_cuda_graph_nothing_is_printed_and_that_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    forget_said()
+    x = torch.ones(2, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x + 1
+        print_("y", y)
+    graph.replay()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Print shows nothing inside CUDA graphs" in shown.err
+    assert y.tolist() == [2.0, 2.0]

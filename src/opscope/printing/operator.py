@@ -94,11 +94,26 @@ def _gradient_hook(text: str, number: int, limit: int) -> Callable[[Any], None]:
 
 def _write(tensors: Sequence[Any], texts: Sequence[str], limit: int) -> Any:
     """What the operator does: everything in one piece, so that threads do not mix lines."""
+    if _is_captured(tensors):
+        return _nothing(tensors, texts, limit)
     with plain_torch():
         shown = [f"{tensor_text(tensor, limit)}\n" for tensor in tensors]
         parts = [text + value for text, value in zip(texts, [*shown, ""], strict=True)]
         _to_stdout("".join(parts))
         return _nothing(tensors, texts, limit)
+
+
+def _is_captured(tensors: Sequence[Any]) -> bool:
+    """Whether a CUDA graph is being captured, which cannot wait for values; that is said once."""
+    on_gpu = any(tensor.is_cuda for tensor in tensors)
+    if not on_gpu or not torch.cuda.is_current_stream_capturing():
+        return False
+    say_once(
+        "Print shows nothing inside CUDA graphs, which cannot wait for values: "
+        'compile without mode="reduce-overhead" to see them',
+        "print:captured",
+    )
+    return True
 
 
 def _to_stdout(text: str) -> None:
@@ -136,7 +151,13 @@ def _batched(
 
 
 def _define() -> Any:
-    made = torch.library.custom_op("opscope::print", _write, mutates_args=(), schema=_SCHEMA)
+    made = torch.library.custom_op(
+        "opscope::print",
+        _write,
+        mutates_args=(),
+        schema=_SCHEMA,
+        tags=(torch.Tag.cudagraph_unsafe,),
+    )
     made.register_fake(_nothing)
     made.register_vmap(_batched)
     effects = torch._higher_order_ops.effects

@@ -51,7 +51,6 @@ def _values(array: NDArray[Any], dtype: str, limit: int) -> str:
     return np.array2string(
         array,
         threshold=limit,
-        edgeitems=3 if array.size > limit else max(array.shape),
         max_line_width=sys.maxsize,
         formatter={
             "float_kind": lambda number: _real(number, digits),

@@ -107,7 +107,6 @@ def reset_context() -> None:
     """Go back to the defaults, as a new session in the same process does."""
     global _context
     _context = Context()
-    _set_reuse(True)
 
 
 def set_context(**kwargs: Any) -> None:
@@ -122,7 +121,6 @@ def set_context(**kwargs: Any) -> None:
     if problems:
         raise ConfigError(problems)
     _context = replace(_context, **changes)
-    _set_reuse(changes.get("mem_reuse"))
     for listener in _listeners:
         listener()
     for name in kwargs:
@@ -132,13 +130,6 @@ def set_context(**kwargs: Any) -> None:
             say_once(_MODE)
     if _context.recorder is not None and "env_config_path" in kwargs:
         say_once("set_context: the section rdr of env_config_path has no effect yet")
-
-
-def _set_reuse(allowed: bool | None) -> None:
-    if allowed is not None:
-        from opscope.mem_reuse import set_reuse
-
-        set_reuse(allowed)
 
 
 def _unknown(kwargs: dict[str, Any]) -> list[Problem]:
