@@ -8,8 +8,9 @@ READY := $(VENV)/.ready
 # the hook or both ways, what is written of what was captured, and what starts programs, since these
 # choose for themselves.
 WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
-	data_loader_workers doctor_program dump_* faults healthy native_hook run_fidelity statistics_on \
-	stops torch_compile watch_program) -k "not torchrun and not started_by and not started_after"
+	data_loader_workers doctor_program dump_* faults healthy ipython_extension mem_reuse native_hook \
+	other_libraries print pytest_plugin run_fidelity statistics_on stops torch_compile train_* \
+	watch_program) -k "not torchrun and not started_by and not started_after"
 
 # The newest torch, for `make test-newest`: in an environment of its own, of 5.4 GB with its CUDA
 # packages. Run it before a release, and when torch has one; it is no part of `make test`.
@@ -39,6 +40,7 @@ test: lint
 	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 2 -m "not long" tests/integration $(WITHOUT_NATIVE)
 
 test-long: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,others]"
 	$(BIN)/pytest -m long
 
 test-newest: $(NEWEST)/.ready

@@ -20,24 +20,50 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from opscope import logs, train
+    from opscope.printing.operator import Print, print_
     from opscope.read.reader import Reader
     from opscope.session import Session
     from opscope.watch.hits import Hit
     from opscope.watch.watchpoint import Watchpoint
 
-from opscope.settings.context import set_context
+from opscope import context
+from opscope.context import set_context
 
 __all__ = [
+    "Print",
     "__version__",
     "add_watchpoint",
+    "context",
+    "logs",
     "on_hit",
     "open",
+    "print_",
     "set_context",
     "set_dump",
     "start",
     "step",
     "stop",
+    "train",
 ]
+
+_LAZY = {
+    "Print": ("opscope.printing.operator", "Print"),
+    "print_": ("opscope.printing.operator", "print_"),
+    "logs": ("opscope.logs", ""),
+    "train": ("opscope.train", ""),
+}
+"""What is imported when it is first used: some of it needs torch."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module, attribute = _LAZY[name]
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
 
 
 def start(
@@ -162,6 +188,13 @@ def open(path: str | os.PathLike[str]) -> Reader:
     from opscope.read.reader import open_reader
 
     return open_reader(os.fspath(path))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext opscope` calls: the magics `%%opscope` and `%opscope_hits`."""
+    from opscope.train.adapters.ipython import load
+
+    load(shell)
 
 
 def _is_program() -> bool:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from opscope.escapes import escaped
 
 _said: set[str] = set()
 _lock = threading.Lock()
+_hearers: list[Callable[[str], None]] = []
+"""What keeps all that is said, such as a log file."""
+
+
+def on_say(hearer: Callable[[str], None]) -> None:
+    """Have a function called with all that is said from here on, in place of one before."""
+    _hearers[:] = [hearer]
 
 
 def say(text: str) -> None:
@@ -52,6 +59,8 @@ def _can_end(stream: object) -> bool:
 
 def _write(text: str) -> None:
     """Write to what the script has made of stderr; if nobody can listen, training goes on."""
+    for hearer in _hearers:
+        hearer(text)
     stream = sys.stderr
     if stream is None:
         return

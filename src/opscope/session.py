@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.errors import OpscopeError
+from opscope.logs import get_logger
 from opscope.messages import say, say_once
 from opscope.ranks import (
     RUN_ID_VARIABLE,
@@ -92,6 +93,7 @@ class Session:
 
         _require_torch()
         self._sinks = self._make_sinks()
+        get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
         self._hand_over()
         atexit.register(self._stop_at_exit)
         when_imported("torch", self._begin_capture)
@@ -185,6 +187,7 @@ class Session:
             capture.stop()
         if self._live is not None:
             self._live.end()
+        get_logger("session").info("watching ends")
         self._retract()
         self._say_next(capture, sinks)
 

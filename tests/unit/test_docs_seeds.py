@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
 
 import pytest
 
+import opscope
 from opscope.settings.context import CONTEXT_KEYS, ENV_CONFIG_KEYS
 from opscope.settings.context_keys import WITHOUT_EFFECT
 from opscope.settings.dump import load_dump_settings
 from opscope.settings.dump_keys import KEYS, STATISTICS
 from opscope.settings.environment import VARIABLES
+from opscope.settings.logs import COUNTERPARTS, WITHOUT_COUNTERPART
 from opscope.settings.sections import Key
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -103,3 +106,62 @@ def test_the_examples_are_good_configs(tmp_path: Path) -> None:
         file = tmp_path / "dump.json"
         file.write_text(example.replace("/data/dump", str(tmp_path / "dump")))
         assert load_dump_settings(str(file), {}).notices == ()
+
+
+KIT = {
+    "Model": "train.Model",
+    "model.train": "train.Model.train",
+    "model.eval": "train.Model.eval",
+    "Callback": "train.Callback",
+    "begin": "train.Callback.begin",
+    "epoch_begin": "train.Callback.epoch_begin",
+    "epoch_end": "train.Callback.epoch_end",
+    "step_begin": "train.Callback.step_begin",
+    "step_end": "train.Callback.step_end",
+    "end": "train.Callback.end",
+    "RunContext.original_args": "train.RunContext.original_args",
+    "RunContext.request_stop": "train.RunContext.request_stop",
+    "ModelCheckpoint": "train.ModelCheckpoint",
+    "LossMonitor": "train.LossMonitor",
+    "SummaryCollector": "train.SummaryCollector",
+    "StopAtTime": "train.StopAtTime",
+    "SaveCallback": "train.SaveCallback",
+    "save_checkpoint": "train.save_checkpoint",
+    "Metric": "train.Metric",
+    "clear": "train.Metric.clear",
+    "update": "train.Metric.update",
+    "eval": "train.Metric.eval",
+    "EvaluationBase": "train.EvaluationBase",
+    "nn.Accuracy": "train.Accuracy",
+    "nn.Loss": "train.Loss",
+    "nn.Precision": "train.Precision",
+    "nn.Recall": "train.Recall",
+    "nn.F1": "train.F1",
+    "ops.Print": "Print",
+    "mindspore.set_context": "set_context",
+    "mindspore.set_dump": "set_dump",
+}
+"""Functions and classes of the guides → what opscope has for them."""
+ARGUMENTS = (
+    *("loss_fn", "optimizer", "train_dataset", "epoch_num", "batch_num", "train_network"),
+    *("cur_epoch_num", "cur_step_num", "parallel_mode", "list_callback", "net_outputs"),
+)
+"""What a callback can ask for; tests/integration/test_train_model.py asks for each."""
+
+
+def test_functions_and_classes() -> None:
+    found = {n for n, status in statuses("Functions and classes").items() if status == "now"}
+    assert found == {*KIT, *ARGUMENTS, "numpy.load", "dataset_sink_mode"}
+    for path in KIT.values():
+        assert callable(functools.reduce(getattr, path.split("."), opscope)), path
+
+
+def test_parts_that_log() -> None:
+    rows = {names: status for names, _, status, _ in tables("seeds.md")["Logging"]}
+    listed = {
+        status: set(re.findall(r"`([A-Z_]+)`", names))
+        for names, status in rows.items()
+        if "sub-modules" in names
+    }
+    assert listed == {"now": set(COUNTERPARTS), "does not apply": set(WITHOUT_COUNTERPART)}
+    assert set(rows.values()) == {"now", "does not apply"}

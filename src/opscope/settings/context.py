@@ -67,19 +67,28 @@ def _directory(value: object) -> str:
 
 
 CONTEXT_KEYS: dict[str, tuple[str, Check]] = {
-    "env_config_path": ("later", _file),
+    "env_config_path": ("now", _file),
+    "enable_mem_reuse": ("now", boolean),
+    "mode": ("now", one_of(0, 1)),
     "save_graphs": ("now", _save_graphs),
     "reserve_class_name_in_scope": ("now", boolean),
 }
 """The keys with a meaning here: status and check."""
 
+_FIELDS = {"enable_mem_reuse": "mem_reuse"}
+"""Keys → what they are called in the context, where that differs."""
+
 ENV_CONFIG_KEYS = (
     Key("rdr", "enable", boolean, False, status="later"),
     Key("rdr", "mode", one_of(1, 2), 1, status="later"),
     Key("rdr", "path", _directory, "", status="later"),
-    Key("sys", "mem_reuse", boolean, None, status="does not apply"),
+    Key("sys", "mem_reuse", boolean, None),
 )
 
+_MODE = (
+    "set_context: PyTorch runs eagerly, and as graphs where the script says torch.compile; "
+    "mode does not change that"
+)
 _context = Context()
 _listeners: list[Callable[[], None]] = []
 
@@ -101,7 +110,7 @@ def reset_context() -> None:
 
 
 def set_context(**kwargs: Any) -> None:
-    """Set env_config_path, save_graphs or reserve_class_name_in_scope.
+    """Set env_config_path, save_graphs, reserve_class_name_in_scope, enable_mem_reuse or mode.
 
     Other keys of MindSpore's set_context are accepted and said once to have no effect. With any
     problem nothing is set, and every problem is reported.
@@ -117,8 +126,10 @@ def set_context(**kwargs: Any) -> None:
     for name in kwargs:
         if name in WITHOUT_EFFECT:
             say_once(f"set_context: {name} has no effect in opscope")
-        elif CONTEXT_KEYS[name][0] == "later":
-            say_once(f"set_context: {name} has no effect yet")
+        elif name == "mode":
+            say_once(_MODE)
+    if _context.recorder is not None and "env_config_path" in kwargs:
+        say_once("set_context: the section rdr of env_config_path has no effect yet")
 
 
 def _unknown(kwargs: dict[str, Any]) -> list[Problem]:
@@ -136,11 +147,11 @@ def _check(kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     for name in [name for name in CONTEXT_KEYS if name in kwargs]:
         value, found = checked(CONTEXT_KEYS[name][1], kwargs[name], SOURCE, name)
         problems += found
-        if not found:
-            changes[name] = value
+        if not found and name != "mode":
+            changes[_FIELDS.get(name, name)] = value
     if "env_config_path" in changes:
         file_changes, file_problems = _read_env_config(changes["env_config_path"])
-        changes |= file_changes
+        changes = file_changes | changes
         problems += file_problems
     return changes, problems
 
@@ -154,5 +165,7 @@ def _read_env_config(file: str) -> tuple[dict[str, Any], list[Problem]]:
     recorder = None
     if "rdr" in document.data:
         recorder = Recorder(*(values.get(name, MISSING) for name in ("enable", "mode", "path")))
-    changes = {"recorder": recorder, "mem_reuse": values.get("mem_reuse")}
+    changes = {"recorder": recorder}
+    if values.get("mem_reuse") is not None:
+        changes["mem_reuse"] = values["mem_reuse"]
     return changes, [*document.problems, *reading.problems]

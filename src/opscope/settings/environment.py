@@ -58,7 +58,22 @@ def _submodules(value: str) -> str:
     return value
 
 
+def _log_directory(value: str) -> str:
+    if not re.fullmatch(r"[/0-9a-zA-Z@_.:\\-]+", value.strip(), re.ASCII):
+        raise InvalidError("must be of letters, digits and - _ / . @ : only")
+    return value.strip()
+
+
 _LEVEL, _BIT = whole(0, 4), one_of("0", "1")
+
+
+def _log(name: str, synonym: str, meaning: str, check: Check) -> tuple[Variable, Variable]:
+    """A variable about logs and our name for it."""
+    return (
+        Variable(name, "now", meaning, check, shared=True),
+        Variable(synonym, "now", f"{meaning}; wins over {name}", check, shared=True),
+    )
+
 
 _ALL = (
     Variable("OPSCOPE_DUMP_CONFIG", "now", "the dump config; wins over MINDSPORE_DUMP_CONFIG"),
@@ -95,14 +110,14 @@ _ALL = (
         "1 keeps few values for looking at them: 64 MiB instead of 1 GiB",
         _BIT,
     ),
-    Variable("GLOG_v", "later", "the lowest level that is logged", _LEVEL, shared=True),
-    Variable("GLOG_logtostderr", "later", "logs to the screen or to files", _BIT, shared=True),
-    Variable("GLOG_log_dir", "later", "where log files go", shared=True),
-    Variable("GLOG_stderrthreshold", "later", "the lowest level on the screen", _LEVEL, True),
-    Variable("GLOG_log_max", "later", "the size of a log file in MB", whole(1), shared=True),
-    Variable("MS_SUBMODULE_LOG_v", "later", "log levels of single parts", _submodules),
-    Variable("logger_maxBytes", "later", "the size of a log file in bytes", whole(1), True),
-    Variable("logger_backupCount", "later", "how many log files are kept", whole(1), shared=True),
+    *_log("GLOG_v", "OPSCOPE_LOG_LEVEL", "the lowest level that is logged", _LEVEL),
+    *_log("GLOG_logtostderr", "OPSCOPE_LOG_TO_STDERR", "1: to the screen; 0: to files", _BIT),
+    *_log("GLOG_log_dir", "OPSCOPE_LOG_DIR", "where log files go", _log_directory),
+    *_log("GLOG_stderrthreshold", "OPSCOPE_LOG_STDERR_LEVEL", "the lowest level shown", _LEVEL),
+    *_log("GLOG_log_max", "OPSCOPE_LOG_MAX_MB", "the size of a log file in MB", whole(1)),
+    *_log("logger_maxBytes", "OPSCOPE_LOG_MAX_BYTES", "the size of a log file", whole(1)),
+    *_log("logger_backupCount", "OPSCOPE_LOG_BACKUPS", "how many files are kept", whole(1)),
+    *_log("MS_SUBMODULE_LOG_v", "OPSCOPE_LOG_SUBMODULES", "levels of single parts", _submodules),
 )
 VARIABLES = {variable.name: variable for variable in _ALL}
 

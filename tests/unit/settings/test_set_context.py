@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from opscope import context
 from opscope.errors import ConfigError, OpscopeError
 from opscope.settings.context import (
     CONTEXT_KEYS,
@@ -54,6 +55,9 @@ def test_save_graphs(value: int, level: int) -> None:
         ("reserve_class_name_in_scope", "False"),
         ("env_config_path", 3),
         ("env_config_path", None),
+        ("enable_mem_reuse", "no"),
+        ("enable_mem_reuse", 1),
+        ("mode", "graph"),
     ],
 )
 def test_wrong_values(key: str, value: object) -> None:
@@ -68,10 +72,10 @@ def test_recorder_config(tmp_path: Path) -> None:
     rdr = {"enable": True, "mode": 2, "path": str(tmp_path / "rdr")}
     file = write(tmp_path, {"rdr": rdr, "sys": {"mem_reuse": False}})
     set_context(env_config_path=Path(file))
-    context = current_context()
-    assert context.env_config_path == file
-    assert context.recorder == Recorder(True, 2, str(tmp_path / "rdr"))
-    assert context.mem_reuse is False
+    found = current_context()
+    assert found.env_config_path == file
+    assert found.recorder == Recorder(True, 2, str(tmp_path / "rdr"))
+    assert found.mem_reuse is False
 
 
 def test_parts_of_the_config_may_be_absent(tmp_path: Path) -> None:
@@ -108,26 +112,53 @@ def test_a_missing_config(tmp_path: Path) -> None:
 
 
 def test_other_keys_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments: dict[str, Any] = {"mode": 0, "device_target": "Ascend", "ascend_config": {}}
+    arguments: dict[str, Any] = {"device_id": 0, "device_target": "Ascend", "ascend_config": {}}
     set_context(**arguments)
     set_context(**arguments)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "opscope: set_context: mode has no effect in opscope",
+        "opscope: set_context: device_id has no effect in opscope",
         "opscope: set_context: device_target has no effect in opscope",
         "opscope: set_context: ascend_config has no effect in opscope",
     ]
     assert current_context() == Context()
 
 
-def test_keys_that_come_later_are_said_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write(tmp_path, {})
+def test_what_comes_later_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_context(env_config_path=write(tmp_path, {"sys": {"mem_reuse": True}}))
+    assert capsys.readouterr().err == ""
+    file = write(tmp_path, {"rdr": {"enable": True}})
     set_context(env_config_path=file)
     set_context(env_config_path=file, save_graphs=2, reserve_class_name_in_scope=True)
-    assert capsys.readouterr().err == "opscope: set_context: env_config_path has no effect yet\n"
+    said = "opscope: set_context: the section rdr of env_config_path has no effect yet\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("mode", [context.GRAPH_MODE, context.PYNATIVE_MODE])
+def test_modes_are_accepted_and_explained_once(
+    mode: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context.set_context(mode=mode)
+    context.set_context(mode=mode)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "torch.compile; mode does not change that" in line
+    assert current_context() == Context()
+
+
+def test_a_mode_there_is_not() -> None:
+    with pytest.raises(ConfigError, match="mode = 2: must be 0 or 1"):
+        set_context(mode=2)
+
+
+def test_what_is_said_wins_over_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, {"sys": {"mem_reuse": False}})
+    set_context(env_config_path=file, enable_mem_reuse=True)
+    assert current_context().mem_reuse is True
+    set_context(env_config_path=file)
+    assert current_context().mem_reuse is False
+    set_context(env_config_path=write(tmp_path, {}))
+    assert current_context().mem_reuse is False
 
 
 def test_a_listener_hears_of_what_was_set() -> None:

@@ -1,0 +1,1 @@
+"""The same watching inside other people's training loops, one file per library."""
