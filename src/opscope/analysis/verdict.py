@@ -76,7 +76,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
-        "pass": soundness.calls.pass_of(call) if soundness.calls.pass_count > 1 else None,
+        "pass": soundness.calls.pass_among_several(call),
         "rank": step.rank,
         "node": node.id,
         "name": node.name,

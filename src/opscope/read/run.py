@@ -185,7 +185,7 @@ class Rank:
     def pass_of(self, step: int, call: int) -> int | None:
         """The pass that a call belongs to; None where its step has only one."""
         calls = self._calls_by_step.get(step)
-        return calls.pass_of(call) if calls is not None and calls.pass_count > 1 else None
+        return calls.pass_among_several(call) if calls is not None else None
 
     @property
     def _calls_by_step(self) -> dict[int, Calls]:

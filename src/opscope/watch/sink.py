@@ -324,9 +324,9 @@ class WatchSink(BaseSink):
 
 def _in_its_pass(hit: Hit, calls: Calls) -> Hit:
     """A hit that names the pass, where a step has several."""
-    if hit.node is None or hit.call >= len(calls) or calls.pass_count == 1:
+    if hit.node is None or hit.call >= len(calls):
         return hit
-    return replace(hit, pass_number=calls.pass_of(hit.call))
+    return replace(hit, pass_number=calls.pass_among_several(hit.call))
 
 
 def _beyond(rows: Sequence[Rows], count: int) -> Records:
