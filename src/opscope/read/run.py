@@ -12,6 +12,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
 from opscope.read.checked import Fields, checked_tail, shown
+from opscope.read.facts import Facts, read_facts
 from opscope.read.graph import edges_line, node_line, stack_line, with_nodes
 from opscope.read.hits import RecordedHit, read_hits
 from opscope.read.recording import Pass
@@ -202,6 +203,11 @@ class Rank:
     def graph(self, number: int) -> list[Node]:
         """The nodes of one graph, by id."""
         return [node for node in self.nodes.values() if node.graph == number]
+
+    @property
+    def facts(self) -> Facts:
+        """What only the training itself knew."""
+        return read_facts(self.path)
 
     @property
     def hits(self) -> list[RecordedHit]:

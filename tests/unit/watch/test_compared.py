@@ -6,11 +6,12 @@ import numpy as np
 import torch
 
 from opscope.events import TRAINING_GRAPH, Call, Node, Output, Outside, Phase, Stack, Value, Want
+from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
+from opscope.judge.parsing import make
+from opscope.judge.table import Table
+from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import ROW_DTYPE
 from opscope.watch.compared import Compared
-from opscope.watch.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
-from opscope.watch.table import Table
-from opscope.watch.watchpoint import Watchpoint, make
 
 
 def node(op: str, phase: Phase = Phase.FORWARD, gradient_of: str = "") -> Node:
@@ -28,6 +29,7 @@ def compared(*watchpoints: Watchpoint) -> Compared:
     return made
 
 
+ROWS = np.arange(1)
 RANGE = {"range_percentage_gt": 10.0, "range_start_inclusive": 0.0, "range_end_inclusive": 1.0}
 
 
@@ -59,9 +61,9 @@ def test_elements_in_a_range() -> None:
     made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, tensor, None)])
     records = np.zeros(2, ROW_DTYPE)
     records["slot"] = [0, 1]
-    found = made.numbers(watchpoint, records, ())
-    assert found["in_range"].tolist() == [3, -1], "both ends belong to it"
-    assert found["missing"].tolist() == [CHECKED, NO_VALUES]
+    found = made.columns(watchpoint, records, (), ROWS)
+    assert found.in_range.tolist() == [3, -1], "both ends belong to it"
+    assert found.missing.tolist() == [CHECKED, NO_VALUES]
 
 
 def test_changes() -> None:
@@ -70,9 +72,10 @@ def test_changes() -> None:
     weight = torch.tensor([1.0, 2.0])
 
     def change() -> tuple[int, float, float]:
-        found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ["w"])
-        change = found["change"]
-        return int(found["missing"][0]), float(change.mean[0]), float(change.mean_abs_before[0])
+        found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), ["w"], ROWS)
+        change = found.change
+        assert change is not None and found.missing is not None
+        return int(found.missing[0]), float(change.mean[0]), float(change.mean_abs_before[0])
 
     assert change()[0] == NO_PREVIOUS
     made.parameter(0, "w", weight)
@@ -99,6 +102,6 @@ def test_tensors_without_numbers() -> None:
     watchpoint = make("TR", 1, **RANGE)
     made = compared(watchpoint, make("WCL", 2))
     made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, torch.eye(2).to_sparse(), None)])
-    found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ())
-    assert found["missing"].tolist() == [NO_VALUES]
+    found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), (), ROWS)
+    assert found.missing.tolist() == [NO_VALUES]
     made.parameter(0, "w", torch.eye(2).to_sparse())
