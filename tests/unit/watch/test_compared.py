@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from opscope.calls import Calls, note_sources
 from opscope.events import TRAINING_GRAPH, Call, Node, Output, Outside, Phase, Stack, Value, Want
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.parsing import make
@@ -42,9 +43,16 @@ def test_what_is_wanted() -> None:
     only_max = compared(make("AR", 1, max_min_gt=1.0))
     assert only_max.wants(node("relu")) == Want.NOTHING, "rows are enough"
     reads = node("addmm")
-    reads.sources = [Outside("parameter", "w", "w")]
+    reads.sources[:] = [Outside("parameter", "w", "w")]
     assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
     assert compared(make("WCL", 1)).wants(node("relu")) == Want.NOTHING
+
+
+def test_a_node_that_has_ever_read_a_parameter_may_do_so_again() -> None:
+    reads = node("addmm")
+    reads.sources[:] = [Outside("parameter", "w", "w")]
+    note_sources(Calls(), 0, reads, [Output(reads, 0)])
+    assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
 
 
 def test_gradients_of_a_parameter_are_wanted() -> None:
