@@ -34,6 +34,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 test: lint
 	$(BIN)/pytest -n 2 -m "not long"
@@ -59,4 +60,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dump_files.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

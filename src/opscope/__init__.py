@@ -17,17 +17,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from opscope import logs, train
+    from opscope.analysis.opened import Opened
+    from opscope.judge.hits import Hit
+    from opscope.judge.watchpoint import Watchpoint
     from opscope.printing.operator import Print, print_
-    from opscope.read.reader import Reader
     from opscope.session import Session
-    from opscope.watch.hits import Hit
-    from opscope.watch.watchpoint import Watchpoint
 
 from opscope import context
+from opscope._version import __version__
 from opscope.context import set_context
 
 __all__ = [
@@ -112,10 +111,10 @@ def start(
 
 
 def _start(flags: Mapping[str, object]) -> Session:
+    from opscope.configuration import load_configuration
     from opscope.session import Session, begin
-    from opscope.settings.run import load_run_settings
 
-    settings = load_run_settings(flags, os.environ, Path.cwd(), source="opscope.start")
+    settings = load_configuration(flags, os.environ, Path.cwd(), source="opscope.start")
     script = sys.argv[0] if sys.argv and sys.argv[0] else "python"
     return begin(lambda: Session(settings, script, sys.argv))
 
@@ -143,9 +142,9 @@ def add_watchpoint(condition: str, **parts: Any) -> Watchpoint:
 
     >>> opscope.add_watchpoint("GL", max_gt=100.0, scope="*/head-*", name="head")  # doctest: +SKIP
     """
+    from opscope.judge.parsing import make
     from opscope.messages import say_once
     from opscope.session import current_session
-    from opscope.watch.watchpoint import make
 
     made = make(condition, **parts)
     session = current_session()
@@ -177,7 +176,7 @@ def set_dump(target: Any, enabled: bool = True) -> None:
         session.marks_changed()
 
 
-def open(path: str | os.PathLike[str]) -> Reader:
+def open(path: str | os.PathLike[str]) -> Opened:
     """A run or a dump: its ranks, steps, nodes and values, and checks on them.
 
     `path` is a directory, or for a run its name, the start of it, or "last".
@@ -185,9 +184,9 @@ def open(path: str | os.PathLike[str]) -> Reader:
     >>> run = opscope.open("last")  # doctest: +SKIP
     >>> run.check("TO; WCL").hits  # doctest: +SKIP
     """
-    from opscope.read.reader import open_reader
+    from opscope.analysis.opened import open_for_checks
 
-    return open_reader(os.fspath(path))
+    return open_for_checks(os.fspath(path))
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from opscope.events import Node, Output, Source
@@ -72,8 +72,13 @@ class Calls:
 
     def pass_of(self, call: int) -> int:
         """The pass of its step that a call belongs to."""
-        at = bisect_right(self.passes[::2], call)
-        return self.passes[2 * at - 1] if at else 0
+        passes = self.passes
+        begun = bisect_right(range(0, len(passes), 2), call, key=passes.__getitem__)
+        return passes[2 * begun - 1] if begun else 0
+
+    def pass_among_several(self, call: int) -> int | None:
+        """The pass that a call belongs to; None where the step has only one."""
+        return self.pass_of(call) if self.pass_count > 1 else None
 
     @property
     def pass_count(self) -> int:
@@ -145,10 +150,6 @@ class Calls:
         of_node = index.calls.get(source.node.id, ())
         at = bisect_right(of_node, call - 1)
         return of_node[at - 1] if at else None
-
-    def calls_of(self, node: Node) -> Sequence[int]:
-        """The calls of a node, in order."""
-        return self._indexed().calls.get(node.id, ())
 
     def _indexed(self) -> _Index:
         self._index.extend(self)

@@ -194,6 +194,16 @@ class ParameterFact(NamedTuple):
     stepping: bool
     """Whether the one that is about to step does."""
 
+    @property
+    def bits(self) -> int:
+        """All but the name, as one number: frozen 1, has_gradient 2, owned 4, stepping 8."""
+        return self.frozen + 2 * self.has_gradient + 4 * self.owned + 8 * self.stepping
+
+    @classmethod
+    def of(cls, name: str, bits: int) -> ParameterFact:
+        """Make one of what `bits` is."""
+        return cls(name, *(bool(bits & bit) for bit in (1, 2, 4, 8)))
+
 
 @dataclass
 class Snapshot:

@@ -32,6 +32,7 @@ from opscope.events import (
 )
 from opscope.messages import say, say_once
 from opscope.meter import Late, Meter, Span
+from opscope.names import forward_scope
 from opscope.rows import Rows
 from opscope.stats.engine import Engine
 from opscope.stats.memory import PlainMemory, RowMemory
@@ -186,7 +187,7 @@ class Pipeline:
     def plan_for(self, node: Node) -> Plan:
         """What the active sinks want of `node`."""
         wants: list[tuple[Sink, int]] = []
-        if self._scope is None or fnmatchcase(node.scope.removeprefix("Gradients/"), self._scope):
+        if self._scope is None or fnmatchcase(forward_scope(node.scope), self._scope):
             for sink in self._active:
                 want = self._ask(sink, node)
                 if want:

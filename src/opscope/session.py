@@ -23,7 +23,7 @@ from opscope.ranks import (
     world_size,
 )
 from opscope.settings.context import current_context, on_context
-from opscope.settings.handover import HANDOVER_VARIABLE, hand_over
+from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Session:
         self._connect(self._capture, pipeline)
         self._capture.start()
         on_context(self._context_changed)
-        follow_children(self)
+        follow_children(self, rank_process)
 
     def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
         """Let the watchpoints end training, and see what they need of it."""
@@ -237,6 +237,11 @@ class Session:
         """The capture, while it runs in this process."""
         return self._capture if os.getpid() == self._pid else None
 
+    def note_child(self) -> None:
+        """A child process starts that may join the run."""
+        if self.capture is not None:
+            self.capture.has_children = True
+
     def abandon(self) -> None:
         """In a forked child: leave the run to the parent."""
         capture, self._capture, self._sinks = self._capture, None, []
@@ -290,11 +295,12 @@ class Session:
         return sinks
 
     def _make_watch(self) -> WatchSink:
+        from opscope.judge.watch_set import load, quick
+        from opscope.watch.fact_log import FactLog
         from opscope.watch.hit_log import HitLog
         from opscope.watch.reaction import Reaction, kinds_of
         from opscope.watch.saving import HitState
         from opscope.watch.sink import WatchSink
-        from opscope.watch.watch_set import load, quick
 
         settings = self.settings
         watch = load(settings.watch)
@@ -308,6 +314,7 @@ class Session:
             HitLog(self.run_directory),
             include=settings.include,
             state=self._hit_state,
+            facts=FactLog(self.run_directory),
         )
         return self.watch
 
@@ -445,3 +452,34 @@ def begin(make: Callable[[], Session]) -> Session:
 def current_session() -> Session | None:
     """The session of this process, if one was started."""
     return _current
+
+
+class RankProcess:
+    """A child process that may become a rank of this run; pickled by the name of its only one."""
+
+    def __reduce__(self) -> str:
+        return "rank_process"
+
+    def join(self) -> None:
+        """Capture this process as a rank of the run, unless it is captured already."""
+        settings = None if _is_captured() else handed_over(os.environ)
+        if settings is not None and settings.active:
+            begin(lambda: Session(settings, sys.argv[0], sys.argv))
+
+    def is_left_out(self) -> bool:
+        """Whether this process belongs to a run and is not captured."""
+        return HANDOVER_VARIABLE in os.environ and not _is_captured()
+
+    def note_failure(self, error: BaseException) -> None:
+        """This process ends with an exception."""
+        session = current_session()
+        if session is not None:
+            session.note_failure(error)
+
+
+rank_process = RankProcess()
+
+
+def _is_captured() -> bool:
+    session = current_session()
+    return session is not None and session.capture is not None

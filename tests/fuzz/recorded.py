@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.forked import forked_opscope
-from opscope.watch.watch_set import load
+from opscope.judge.watch_set import load
 
 WATCH, DUMP = "watch.json", "dump.json"
 

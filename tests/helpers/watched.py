@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 import opscope
+from opscope.judge.hits import Hit
 from opscope.messages import forget_said
 from opscope.session import Session
 from opscope.watch import callbacks
 from opscope.watch.ending import is_ending
-from opscope.watch.hits import Hit
 from opscope.watch.sink import WatchSink
 
 gc.collect()

@@ -21,9 +21,9 @@ from helpers.engines import needs_observer
 from helpers.models import MODELS, assert_identical
 from helpers.watched import Formula, train, watched
 from opscope.errors import ConfigError
+from opscope.judge.hits import Hit
 from opscope.read.run import open_run
 from opscope.watch import callbacks
-from opscope.watch.hits import Hit
 
 safetensors = pytest.importorskip("safetensors.torch")
 INF, NAN = math.inf, math.nan

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from opscope.analysis.check_dump import check_dump_rank
-from opscope.analysis.check_findings import Findings, Scope, Unchecked
-from opscope.analysis.check_run import check_run_rank
+from opscope.analysis.check_dump import DumpCheck
+from opscope.analysis.check_ranks import check_ranks
+from opscope.analysis.check_run import RunCheck
+from opscope.analysis.scope import Scope
 from opscope.events import Phase
+from opscope.judge.findings import Findings, Unchecked
+from opscope.judge.hits import Hit
+from opscope.judge.watch_set import WatchSet
 from opscope.read.dump import Dump
 from opscope.read.run import Run
-from opscope.watch.hits import Hit
-from opscope.watch.lasting import lasting
-from opscope.watch.watch_set import WatchSet
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -32,7 +33,12 @@ class Checked:
     notes: list[str] = field(default_factory=list)
     """What the recording itself lacks."""
     values: int = 0
-    """How often a value was looked at by a watchpoint."""
+    """How often a value was checked by a watchpoint."""
+
+    @property
+    def unchecked_values(self) -> int:
+        """How often a value could not be checked by a watchpoint."""
+        return sum(each.count for each in self.unchecked)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -41,6 +47,7 @@ class Checked:
             "unchecked": [each.to_json() for each in self.unchecked],
             "notes": self.notes,
             "values": self.values,
+            "unchecked_values": self.unchecked_values,
         }
 
 
@@ -56,34 +63,39 @@ def check(
     """Check watchpoints on a run or a dump; `steps` says which steps are wanted."""
     findings = Findings()
     chosen = [n for n in recorded.ranks if ranks is None or n in ranks]
-    for place, number in enumerate(chosen):
-        scope = Scope(number, steps or (lambda step: True), frozenset(include))
-
-        def report(done: int, total: int, place: int = place) -> None:
-            progress(place * total + done, len(chosen) * total)
-
-        if isinstance(recorded, Run):
-            check_run_rank(recorded, recorded.rank(number), watch.enabled, scope, findings, report)
-        else:
-            check_dump_rank(recorded.ranks[number], watch.enabled, scope, findings, report)
-    seen = {number: _steps(recorded, number) for number in chosen}
-    hits = sorted(lasting(findings.hits, seen), key=_order)
+    wants_step = steps or (lambda step: True)
+    scopes = [Scope(number, wants_step, frozenset(include)) for number in chosen]
     if isinstance(recorded, Run):
-        hits = [_in_its_pass(hit, recorded) for hit in hits]
-    return Checked(hits, findings.unchecked, findings.notes, findings.values)
+        hits = _check_run(recorded, watch, scopes, findings, progress)
+    else:
+        hits = _check_dump(recorded, watch, scopes, findings, progress)
+    return Checked(sorted(hits, key=_order), findings.unchecked, findings.notes, findings.values)
 
 
-def _in_its_pass(hit: Hit, run: Run) -> Hit:
-    """A hit that names the pass, where a step has several."""
-    if hit.node is None:
-        return hit
-    return replace(hit, pass_number=run.rank(hit.rank).pass_of(hit.step, hit.call))
+def _check_run(
+    run: Run, watch: WatchSet, scopes: Sequence[Scope], findings: Findings, progress: Progress
+) -> list[Hit]:
+    checks = [RunCheck(run, run.rank(s.rank), watch.enabled, s, findings) for s in scopes]
+    for place, each in enumerate(checks):
+        each.check(_part_of(progress, place, len(checks)))
+    hits = [hit for each in checks for hit in each.hits]
+    return [*hits, *check_ranks(checks, scopes[0].wants_step, findings)] if checks else hits
 
 
-def _steps(recorded: Run | Dump, rank: int) -> list[int]:
-    if isinstance(recorded, Run):
-        return [step.step for step in recorded.rank(rank).steps]
-    return recorded.ranks[rank].steps
+def _check_dump(
+    dump: Dump, watch: WatchSet, scopes: Sequence[Scope], findings: Findings, progress: Progress
+) -> list[Hit]:
+    hits: list[Hit] = []
+    for place, scope in enumerate(scopes):
+        each = DumpCheck(dump.ranks[scope.rank], watch.enabled, scope, findings)
+        each.check(_part_of(progress, place, len(scopes)))
+        hits += each.hits
+    return hits
+
+
+def _part_of(progress: Progress, place: int, count: int) -> Progress:
+    """Progress of one of several ranks."""
+    return lambda done, total: progress(place * total + done, count * total)
 
 
 def _order(hit: Hit) -> tuple[int, ...]:

@@ -1,56 +1,37 @@
-"""Watchpoints on a run: on its statistics, a part at a time, and on what it noted of its steps."""
+"""Watchpoints on a run: its steps go through the evaluator as they went while it ran."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from opscope.analysis.check_findings import Findings, Scope
-from opscope.analysis.check_overflow import Overflows
-from opscope.analysis.check_select import Selector
-from opscope.analysis.check_training import check_losses, check_unchanged, take_recorded
-from opscope.analysis.check_values import (
-    Batch,
-    Flags,
-    Indices,
-    Records,
-    check_values,
-    counts_range,
-    ends_of,
-    in_range_by_rows,
-    of_known_nodes,
-    take,
-)
-from opscope.analysis.check_weights import ParameterInputs, Weights, change_by_rows
-from opscope.events import Node
+from opscope.analysis.recorded_steps import Records, rows_by_step
+from opscope.analysis.row_evidence import RowEvidence
+from opscope.analysis.scope import Scope
+from opscope.calls import Calls
+from opscope.events import Node, ParameterFact
+from opscope.judge.condition import TRAINING
+from opscope.judge.evaluator import Evaluator, Part, Uses, needs_every_step
+from opscope.judge.findings import Findings
+from opscope.judge.history import digests
+from opscope.judge.hits import Hit
+from opscope.judge.table import Table, says_ignore
+from opscope.judge.watchpoint import Watchpoint
 from opscope.read.hits import read_hits
 from opscope.read.run import Rank, Run
 from opscope.read.state import KILLED, RUNNING
-from opscope.watch.catalogue import TRAINING, WEIGHT
-from opscope.watch.outcome import CHECKED, NO_VALUES
-from opscope.watch.watchpoint import Watchpoint
+from opscope.stats.record import ROW_DTYPE
 
-_IGNORE = re.compile(r"#.*opscope: ignore")
-_NO_FIRST = "step 0 is not among those that are checked"
 NOTHING = "it selects nothing that was recorded"
+NO_FACTS = "the run does not say what training did with its parameters: it was not watched"
+_NO_FIRST = "step 0 is not among those that are checked"
 
 
-def check_run_rank(
-    run: Run,
-    rank: Rank,
-    watchpoints: Sequence[Watchpoint],
-    scope: Scope,
-    findings: Findings,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Check one rank of a run."""
-    findings.note(_what_is_missing(rank))
-    _RunCheck(run, rank, watchpoints, scope, findings).check(progress)
+class RunCheck:
+    """Checks one rank of a run."""
 
-
-class _RunCheck:
     def __init__(
         self,
         run: Run,
@@ -59,128 +40,131 @@ class _RunCheck:
         scope: Scope,
         findings: Findings,
     ) -> None:
-        self.rank = rank
-        self.scope = scope
-        self.findings = findings
-        self.code = run.code
-        self.nodes = rank.nodes
-        self.of_training = [w for w in watchpoints if w.condition.target == TRAINING]
-        self.overflows = [w for w in watchpoints if w.condition.abbr == "OO"]
-        rest = [w for w in watchpoints if w not in self.of_training and w not in self.overflows]
-        self.of_weights = [w for w in rest if w.cls == WEIGHT]
-        self.of_values = [w for w in rest if w.cls != WEIGHT]
-        self.selectors = {
-            w.id: Selector(w, self.nodes, scope.include, self._is_ignored) for w in watchpoints
-        }
-        self.seen = dict.fromkeys((w.id for w in rest), 0)
+        self.hits: list[Hit] = []
+        self.signatures: dict[int, int] = {}
+        """By step: a number that is another one if some parameter is."""
+        self._run = run
+        self._rank = rank
+        self._scope = scope
+        self._findings = findings
+        self._nodes = rank.nodes
+        self._records = {record.step: record for record in rank.steps}
+        self.facts = rank.facts
+        """What only the training itself knew."""
+        self._watchpoints = [w for w in watchpoints if self._can_be_checked(w)]
+        self._bad_inputs: Mapping[int, Sequence[int]] = {}
+        self.evaluator = Evaluator(
+            Table(self._nodes.get, scope.include, self._is_ignored),
+            RowEvidence(rank.types.get),
+            self._nodes.__getitem__,
+            rank.types.get,
+            rank=lambda: scope.rank,
+            bad_inputs=lambda node, call: self._bad_inputs.get(call, ()),
+            findings=findings,
+        )
+        self.evaluator.on_uses = self._note_parameters
+        self.evaluator.watch(self._watchpoints)
+        if not self.facts.has_parameters:
+            self._infer_facts()
 
     def check(self, progress: Callable[[int, int], None]) -> None:
-        inputs = ParameterInputs(self.nodes, self.rank.variants, self.scope.include)
-        overflows = Overflows(self.overflows, self.scope, self.findings, self.selectors)
-        total = max(1, self.rank.part_count)
-        for done, records in enumerate(self._parts(), 1):
-            inputs.take(records)
-            wanted = records[self._wants(records)]
-            overflows.take(wanted)
-            self._check_values(wanted)
-            progress(done, total)
-        self._check_weights(inputs.weights())
-        overflows.check(self.rank)
-        for watchpoint in (*self.of_values, *self.of_weights):
-            if not self.seen[watchpoint.id]:
-                self.findings.cannot(watchpoint, NOTHING)
+        """Check the rank."""
+        self._findings.note(_what_is_missing(self._rank))
+        before = {w.id: self._findings.seen(w) for w in self._watchpoints}
+        every = needs_every_step(self._watchpoints)
+        first: int | None = None
+        for step, records, done in self._steps():
+            first = step if first is None else first
+            wanted = self._scope.wants_step(step)
+            if wanted or every or step == first:
+                self._findings.paused = not wanted
+                hits = self._step(step, records)
+                self.hits += hits if wanted else ()
+            progress(done, max(1, self._rank.part_count))
+        self._findings.paused = False
+        for watchpoint in self._watchpoints:
+            if watchpoint.condition.target != TRAINING and watchpoint.condition.abbr != "OO":
+                self._note_nothing(watchpoint, before[watchpoint.id])
 
-    def _parts(self) -> Iterator[Records]:
-        """Rows of nodes that are known; a run that is being written may have more."""
-        for records in self.rank.parts_of_stats():
-            known = of_known_nodes(records, self.nodes)
-            yield records if known.all() else records[known]
+    def _steps(self) -> Iterator[tuple[int, Records, int]]:
+        """All steps, also those that have no rows, or none any more."""
+        without = deque(sorted(self._records))
+        for step, records, done in rows_by_step(self._rank):
+            while without and without[0] < step:
+                yield without.popleft(), records[:0], done
+            if without and without[0] == step:
+                without.popleft()
+            yield step, records, done
+        for step in without:
+            yield step, np.empty(0, ROW_DTYPE), self._rank.part_count
 
-    def _wants(self, records: Records) -> Flags:
-        steps = np.unique(records["step"])
-        wanted = [step for step in steps.tolist() if self.scope.wants_step(step)]
-        if len(wanted) == len(steps):
-            return np.ones(len(records), bool)
-        return np.isin(records["step"], wanted)
+    def _step(self, step: int, records: Records) -> list[Hit]:
+        record = self._records.get(step)
+        calls = self._rank.calls(step, records)
+        if len(records) and int(records["call"].max()) >= len(calls):
+            records = records[records["call"] < len(calls)]
+        facts = self.facts.of_step.get(step)
+        self._bad_inputs = {} if facts is None else facts.bad_inputs
+        for update in () if facts is None else facts.updates:
+            self.evaluator.training.observe_facts(step, update)
+        self._learn(records)
+        losses = () if record is None else record.losses
+        hits = self.evaluator.examine(Part(step, calls, records, losses, record))
+        self.evaluator.end_step()
+        return hits
 
-    def _check_values(self, records: Records) -> None:
-        batch = Batch(self.scope.rank, records, self.nodes)
-        for watchpoint in self.of_values:
-            chosen = self.selectors[watchpoint.id].outputs(records)
-            self.seen[watchpoint.id] += len(chosen)
-            if len(chosen):
-                more = _range_columns(watchpoint, records[chosen])
-                check_values(watchpoint, batch, chosen, self.findings, more)
+    def _learn(self, records: Records) -> None:
+        """Nodes are numbered as they turn up."""
+        if len(records):
+            self.evaluator.learn(int(records["node"].max()) + 1)
 
-    def _check_weights(self, weights: Weights) -> None:
-        records = weights.records
-        before = weights.steps_before
-        batch = Batch(
-            self.scope.rank, records, self.nodes, parameters=weights.names, previous=before
-        )
-        shapes = [
-            kind.shape if kind else None for kind in map(self.rank.types.get, records["shape"])
+    def digests_of(self, step: int) -> dict[str, str]:
+        """Return by parameter a digest of its numbers in a step."""
+        records = self._rank.stats(steps={step})
+        calls: Calls = self._rank.calls(step, records)
+        rows, numbers = self.evaluator.table.parameter_rows(records, calls)
+        names = [self.evaluator.table.parameters[number] for number in numbers.tolist()]
+        return digests(names, records[rows])
+
+    def _note_parameters(self, step: int, uses: Uses) -> None:
+        if self.facts.replicated_from is not None and step >= self.facts.replicated_from:
+            numbers, records = uses
+            names = [self.evaluator.table.parameters[number] for number in numbers.tolist()]
+            self.signatures[step] = hash(frozenset(digests(names, records).items()))
+
+    def _can_be_checked(self, watchpoint: Watchpoint) -> bool:
+        """Whether a run can be asked; if not, what it found itself counts."""
+        check = watchpoint.condition.training
+        if check is None or not check.needs_facts or self.facts.has_parameters:
+            return True
+        found = [
+            hit.of(watchpoint)
+            for hit in read_hits(self._rank.path, self._nodes)
+            if hit.data.get("condition") == watchpoint.condition.abbr
         ]
-        wanted = self._wants(records) if len(records) else np.empty(0, bool)
-        for watchpoint in self.of_weights:
-            chosen = np.flatnonzero(wanted & self._selects(watchpoint, weights))
-            self.seen[watchpoint.id] += len(chosen)
-            if watchpoint.condition.first_step_only:
-                chosen = self._in_first_step(watchpoint, records, chosen)
-            if not len(chosen):
-                continue
-            more = _range_columns(watchpoint, records[chosen])
-            if watchpoint.condition.needs_change:
-                columns = change_by_rows(weights, watchpoint, shapes)
-                more = {name: take(column, chosen) for name, column in columns.items()}
-            check_values(watchpoint, batch, chosen, self.findings, more)
-        self._check_training(weights)
+        self.hits += [hit for hit in found if self._scope.wants_step(hit.step)]
+        if not found:
+            self._findings.cannot(watchpoint, NO_FACTS)
+        return False
 
-    def _selects(self, watchpoint: Watchpoint, weights: Weights) -> Flags:
-        selector = self.selectors[watchpoint.id]
-        nodes = weights.records["node"].tolist()
-        pairs = zip(nodes, weights.names, strict=True)
-        return np.array([selector.weight(self.nodes[node], name) for node, name in pairs], bool)
+    def _infer_facts(self) -> None:
+        """What has a gradient is trained, as far as a run tells that was not watched."""
+        trained = {node.gradient_of for node in self._nodes.values() if node.gradient_of}
+        for name in sorted(trained):
+            self.evaluator.training.facts[name] = ParameterFact(name, False, True, True, False)
 
-    def _in_first_step(
-        self,
-        watchpoint: Watchpoint,
-        records: Records,
-        chosen: Indices,
-    ) -> Indices:
-        first: Indices = chosen[records["step"][chosen] == 0]
-        if len(chosen) and not len(first):
-            self.findings.cannot(watchpoint, _NO_FIRST)
-        return first
-
-    def _check_training(self, weights: Weights) -> None:
-        recorded = read_hits(self.rank.path, self.nodes) if self.of_training else []
-        for watchpoint in self.of_training:
-            abbr = watchpoint.condition.abbr
-            if abbr in ("LN", "LS"):
-                check_losses(watchpoint, self.rank.steps, self.scope, self.findings, self._call_of)
-            elif abbr == "PU":
-                trained = {node.gradient_of for node in self.nodes.values() if node.gradient_of}
-                check_unchanged(watchpoint, weights, trained, self.scope, self.findings, self.nodes)
-            else:
-                take_recorded(watchpoint, recorded, self.scope, self.findings)
-
-    def _call_of(self, node: Node, step: int) -> int:
-        rows = self.rank.stats({node.id}, {step})
-        return int(rows["call"][-1]) if len(rows) else 0
+    def _note_nothing(self, watchpoint: Watchpoint, before: int) -> None:
+        if self._findings.seen(watchpoint) > before:
+            return
+        has_first = 0 in self._rank.recorded_steps and self._scope.wants_step(0)
+        first_only = watchpoint.condition.first_step_only
+        reason = _NO_FIRST if first_only and not has_first else NOTHING
+        self._findings.cannot(watchpoint, reason)
 
     def _is_ignored(self, node: Node) -> bool:
         frame = node.stack.where
-        code = self.code(frame) if frame is not None else None
-        return code is not None and _IGNORE.search(code) is not None
-
-
-def _range_columns(watchpoint: Watchpoint, records: Records) -> dict[str, object]:
-    if not counts_range(watchpoint):
-        return {}
-    inside, known = in_range_by_rows(records, ends_of(watchpoint))
-    missing = np.where(known, CHECKED, NO_VALUES).astype(np.uint8)
-    return {"in_range": inside, "missing": missing}
+        code = self._run.code(frame) if frame is not None else None
+        return code is not None and says_ignore(code)
 
 
 def _what_is_missing(rank: Rank) -> Iterator[str]:

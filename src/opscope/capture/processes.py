@@ -12,47 +12,69 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from opscope.messages import say_once
-from opscope.settings.handover import HANDOVER_VARIABLE, handed_over
 
-if TYPE_CHECKING:
-    from opscope.session import Session
 
-_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+class Parent(Protocol):
+    """What is captured in this process, and has to make room for children."""
+
+    def abandon(self) -> None:
+        """Leave the files to the parent: this is a forked child."""
+
+    def step_aside(self) -> None:
+        """Leave the run to the ranks that are about to start."""
+
+    def note_child(self) -> None:
+        """A child process starts that may join the run."""
+
+
+class Rank(Protocol):
+    """How a child joins the run. It is found by its name in a process that starts anew."""
+
+    def join(self) -> None:
+        """Capture this process as a rank of the run, unless it is captured already."""
+
+    def is_left_out(self) -> bool:
+        """Whether this process belongs to a run and is not captured."""
+
+    def note_failure(self, error: BaseException) -> None:
+        """This process ends with an exception."""
+
+
+_parents: weakref.WeakSet[Parent] = weakref.WeakSet()
 _installed = False
 
 
-def follow_children(session: Session) -> None:
+def follow_children(parent: Parent, rank: Rank) -> None:
     """From now on a child of this process that becomes a rank is watched like this one."""
     global _installed
-    _sessions.add(session)
+    _parents.add(parent)
     if not _installed:
         _installed = True
         os.register_at_fork(after_in_child=_leave_to_parent)
-        _wrap_start()
+        _wrap_start(rank)
         _wrap_rank_starter()
-        _watch_for_rank()
+        _watch_for_rank(rank)
 
 
 def _leave_to_parent() -> None:
     """A fork inherits the capture but not the right to write the parent's files."""
-    for session in list(_sessions):
-        session.abandon()
+    for parent in list(_parents):
+        parent.abandon()
 
 
-def _wrap_start() -> None:
+def _wrap_start(rank: Rank) -> None:
     process = multiprocessing.process.BaseProcess
     original = process.start
 
     def start(self: Any) -> None:
         target = getattr(self, "_target", None)
         if target is not None and not isinstance(target, RankEntry) and not _is_data_worker(target):
-            self._target = RankEntry(target)
-            for session in list(_sessions):
-                if session.capture is not None:
-                    session.capture.has_children = True
+            self._target = RankEntry(target, rank)
+            for parent in list(_parents):
+                parent.note_child()
         original(self)
 
     process.start = functools.wraps(original)(start)  # type: ignore[method-assign]
@@ -65,8 +87,8 @@ def _wrap_rank_starter() -> None:
 
     @functools.wraps(original)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
-        for session in list(_sessions):
-            session.step_aside()
+        for parent in list(_parents):
+            parent.step_aside()
         return original(*args, **kwargs)
 
     starter.start_processes = start_processes
@@ -81,21 +103,22 @@ def _is_data_worker(target: Any) -> bool:
 class RankEntry:
     """The target of a child process, made ready to join the run if it becomes a rank."""
 
-    def __init__(self, target: Callable[..., Any]) -> None:
+    def __init__(self, target: Callable[..., Any], rank: Rank) -> None:
         self.target = target
+        self.rank = rank
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "torch" in sys.modules:
-            _watch_for_rank()
-            _watch_for_training()
+            _watch_for_rank(self.rank)
+            _watch_for_training(self.rank)
         try:
             return self.target(*args, **kwargs)
         except BaseException as error:
-            _note_failure(error)
+            self.rank.note_failure(error)
             raise
 
 
-def _watch_for_rank() -> None:
+def _watch_for_rank(rank: Rank) -> None:
     """Join the run when this process initialises its process group."""
     import torch.distributed as distributed
 
@@ -108,7 +131,7 @@ def _watch_for_rank() -> None:
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        _join_run()
+        rank.join()
         return result
 
     init_process_group.joins_run = True  # type: ignore[attr-defined]
@@ -116,40 +139,15 @@ def _watch_for_rank() -> None:
     distributed.distributed_c10d.init_process_group = init_process_group
 
 
-def _watch_for_training() -> None:
+def _watch_for_training(rank: Rank) -> None:
     """Say so if this process trains without becoming a rank, as in Hogwild."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if HANDOVER_VARIABLE in os.environ and not _is_captured():
+        if rank.is_left_out():
             say_once(
                 f"process {os.getpid()} trains without joining a process group "
                 "(torch.distributed.init_process_group): it is not recorded"
             )
 
     register_optimizer_step_post_hook(stepped)
-
-
-def _note_failure(error: BaseException) -> None:
-    from opscope.session import current_session
-
-    session = current_session()
-    if session is not None:
-        session.note_failure(error)
-
-
-def _is_captured() -> bool:
-    from opscope.session import current_session
-
-    session = current_session()
-    return session is not None and session.capture is not None
-
-
-def _join_run() -> None:
-    from opscope.session import Session, begin
-
-    if _is_captured():
-        return
-    settings = handed_over(os.environ)
-    if settings is not None and settings.active:
-        begin(lambda: Session(settings, sys.argv[0], sys.argv))

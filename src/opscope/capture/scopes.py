@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import nn
 
-ROOT = "Default"
+from opscope.names import level, optimizer_level
+
 MOST_ALIKE = 64
 """So many modules with the same name and class are told apart below one scope."""
 
@@ -47,7 +48,7 @@ class Scope:
         if found is not None and found.module() is module:
             return found
         parts = self._parts(module)
-        name = "/".join(_part(attribute, cls, with_class) for attribute, cls in parts)
+        name = "/".join(level(attribute, cls, with_class) for attribute, cls in parts)
         return self._new(name, module)
 
     def optimizer(self, optimizer: Any, with_class: bool) -> Scope:
@@ -55,7 +56,7 @@ class Scope:
         found = self.children.get(id(optimizer))
         if found is not None and found.module() is optimizer:
             return found
-        return self._new(_part("optimizer", type(optimizer).__name__, with_class), optimizer)
+        return self._new(optimizer_level(type(optimizer).__name__, with_class), optimizer)
 
     def data(self) -> Scope:
         """The scope of what loads data in this process."""
@@ -108,7 +109,3 @@ def _levels(parent: nn.Module, path: str) -> list[tuple[str, str]]:
         current = current._modules[attribute]
         levels.append((attribute, type(current).__name__))
     return levels
-
-
-def _part(attribute: str, cls: str, with_class: bool) -> str:
-    return f"{attribute}-{cls}" if with_class else attribute

@@ -10,11 +10,10 @@ from types import FrameType
 
 import torch
 
-import opscope
 from opscope.events import Frame, Stack
 
 _TORCH = str(Path(torch.__file__).parent)
-_OPSCOPE = str(Path(opscope.__file__).parent)
+_OPSCOPE = str(Path(__file__).parents[1])
 _STDLIB = sysconfig.get_path("stdlib")
 _CHECKPOINT = str(Path(_TORCH) / "utils" / "checkpoint.py")
 _COMPILING = (

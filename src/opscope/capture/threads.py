@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from opscope.capture.scopes import ROOT, Scope
+from opscope.capture.scopes import Scope
 from opscope.capture.thread_state import FORWARD, SETUP, ThreadState
 from opscope.events import Node
+from opscope.names import ROOT
 
 
 class _Local(threading.local):

@@ -25,7 +25,6 @@ from opscope.capture.known import KnownTensors
 from opscope.capture.operators import Operator
 from opscope.capture.parameters import Names
 from opscope.capture.passes import Passes
-from opscope.capture.scopes import ROOT
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
     BACKWARD,
@@ -58,6 +57,7 @@ from opscope.events import (
     Want,
 )
 from opscope.messages import say_once
+from opscope.names import GRADIENTS, RECOMPUTE, ROOT, node_name
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.record import INPUT, OUTPUT
 
@@ -75,10 +75,8 @@ _ACCUMULATING = {
 """What autograd does to make an incoming gradient a parameter's `.grad`."""
 _ACCUMULATE = 2**64 - 1
 """The sequence number of every AccumulateGrad node."""
-_GRADIENTS = "Gradients/"
 _AFTER_FORWARD = (Phase.BACKWARD, Phase.OPTIMIZER)
 _GRAPHS = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH, DATA: DATA_GRAPH}
-_RECOMPUTE = "Gradients/recompute/"
 _FREE = contextlib.nullcontext()
 _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
@@ -429,7 +427,7 @@ class OperatorWatch:
         forward = subject if isinstance(subject, Node) else None
         gradient_of = ""
         if phase == FORWARD and frame is not None and frame.f_code is _MAKE_GRADS:
-            phase, scope, module_class = BACKWARD, _GRADIENTS + ROOT, ""
+            phase, scope, module_class = BACKWARD, GRADIENTS + ROOT, ""
         elif phase == BACKWARD:
             if isinstance(subject, Outside):
                 forward = self._first_use.get(subject.name)
@@ -438,12 +436,12 @@ class OperatorWatch:
             if engine and forward is not None:
                 stack = forward.stack
             if not engine and is_recompute(stack):
-                scope = _RECOMPUTE + scope
+                scope = RECOMPUTE + scope
             elif forward is not None and (engine or state.scope is state.backward_base):
-                scope = _GRADIENTS + forward.scope.removeprefix(_RECOMPUTE)
+                scope = GRADIENTS + forward.scope.removeprefix(RECOMPUTE)
                 module_class = forward.module_class
             else:
-                scope = _GRADIENTS + scope
+                scope = GRADIENTS + scope
         line = self._line(operator, scope, phase, stack)
         if line is not None and len(line) >= MOST_NODES:
             self._say_recurring(line[0])
@@ -456,7 +454,7 @@ class OperatorWatch:
         node = Node(
             id=len(self.nodes),
             graph=graph,
-            name=f"{scope}/{op_type}-op{next(count)}",
+            name=node_name(scope, op_type, next(count)),
             op_type=op_type,
             op=operator.name,
             scope=scope,

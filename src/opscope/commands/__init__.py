@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from opscope._version import __version__
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
@@ -122,6 +123,4 @@ def split_command(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _version() -> str:
-    from opscope import __version__
-
     return __version__

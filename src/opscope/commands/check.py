@@ -54,14 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print hits and what could not be checked."""
-    from opscope.read.reader import open_reader
-    from opscope.watch.watch_set import load
+    from opscope.analysis.opened import open_for_checks
+    from opscope.judge.watch_set import load
 
     watch = load(args.watch)
     if not watch.enabled:
         raise OpscopeError("there is nothing to check: --watch names no watchpoint that is on")
     include = _phases(args.include)
-    reader = open_reader(args.path)
+    reader = open_for_checks(args.path)
     with Bar("checking") as bar:
         checked = reader.check(
             watch, ranks=args.rank, steps=args.steps, include=include, progress=bar.show
@@ -101,10 +101,14 @@ def _print(checked: Checked, first: int) -> None:
 
 
 def _summary(checked: Checked) -> str:
+    unchecked = checked.unchecked_values
+    left = f"; {unchecked:,} values could not be checked" if unchecked else ""
+    if not checked.hits and not checked.values:
+        return f"nothing was checked{left}"
     if not checked.hits:
-        return f"no hits in {checked.values:,} checks"
+        return f"no hits in {checked.values:,} checks{left}"
     by_label: dict[str, int] = {}
     for hit in checked.hits:
         by_label[hit.watchpoint.label] = by_label.get(hit.watchpoint.label, 0) + 1
     parts = ", ".join(f"{count} of {label}" for label, count in by_label.items())
-    return f"{len(checked.hits):,} hits in {checked.values:,} checks: {parts}"
+    return f"{len(checked.hits):,} hits in {checked.values:,} checks: {parts}{left}"

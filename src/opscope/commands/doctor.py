@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from opscope._version import __version__
 from opscope.commands.output import add_json_flag, print_json
 from opscope.doctor import OK, Finding, examine, works
 
@@ -23,8 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was found; 1 if nothing can be watched."""
-    from opscope import __version__
-
     findings = examine(args.build)
     can_watch = works(findings)
     if args.json:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 def _abbr(condition: str | None) -> str:
     if condition is None:
         return ""
-    from opscope.watch.catalogue import BY_NAME
+    from opscope.judge.catalogue import BY_NAME
 
     found = BY_NAME.get(condition) or BY_NAME.get(condition.upper())
     if found is None:

@@ -18,7 +18,7 @@ from opscope.errors import HIT, OpscopeError
 from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
-from opscope.settings.run import RunSettings, load_run_settings
+from opscope.settings.run import RunSettings
 from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
         raise OpscopeError("nothing to run: name a script, or -m and a module")
     if not is_module:
         check_script(target[0])
-    settings = load_run_settings(vars(args), os.environ, Path.cwd())
+    from opscope.configuration import load_configuration
+
+    settings = load_configuration(vars(args), os.environ, Path.cwd())
     arguments = command[2:] if is_module else command[1:]
     session = begin(lambda: _session(settings, target[0], command))
     _announce(session)

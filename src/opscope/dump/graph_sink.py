@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import opscope
+from opscope._version import __version__
 from opscope.dump import ir, onnx_model
 from opscope.dump.execution_order import Order
 from opscope.dump.failure import describe
@@ -116,7 +116,7 @@ class GraphSink(BaseSink):
         name = f"ms_output_trace_code_graph_{number}"
         text = ir.render(graph).encode("utf-8", "backslashreplace")
         temp.place_bytes(directory / f"{name}.ir", text)
-        temp.place_bytes(directory / f"{name}.pb", onnx_model.encode(graph, opscope.__version__))
+        temp.place_bytes(directory / f"{name}.pb", onnx_model.encode(graph, __version__))
         temp.remove()
         self._wrote = directory
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from opscope.dump.graph import Graph, Param, Signature
 from opscope.dump.names import safe
 from opscope.events import Node, Output, Source
+from opscope.names import attribute_of
 
 _INDENT = " " * 7
 _SPECIAL = {"bfloat16": "BFloat16", "uint8": "UInt8"} | {
@@ -71,7 +72,7 @@ def _value(graph: Graph, value: Source | Param, names: dict[Param, str]) -> str:
 
 
 def _instance(node: Node) -> str:
-    return node.scope.rpartition("/")[2].partition("-")[0]
+    return attribute_of(node.scope)
 
 
 def _all(show: object, signatures: Sequence[Signature | None]) -> str:

@@ -6,11 +6,10 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from opscope.errors import OpscopeError
+from opscope.names import module_scope, parent_of
 
 if TYPE_CHECKING:
     from opscope.events import Node
-
-_PREFIXES = ("Gradients/recompute/", "Gradients/")
 
 
 class Marks:
@@ -59,15 +58,14 @@ class Marks:
     def _of_scope(self, scope: str) -> bool:
         from opscope.capture.scopes import scope_at
 
-        for prefix in _PREFIXES:
-            scope = scope.removeprefix(prefix)
+        scope = module_scope(scope)
         while scope:
             found = scope_at(scope)
             module = None if found is None else found.module()
             mark = None if module is None else self._modules.get(id(module))
             if mark is not None and mark[0]() is module:
                 return mark[1]
-            scope = scope.rpartition("/")[0]
+            scope = parent_of(scope)
         return False
 
 

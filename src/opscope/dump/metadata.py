@@ -9,14 +9,14 @@ from types import ModuleType
 
 import numpy as np
 
-import opscope
+from opscope._version import __version__
 
 
 def config_json() -> str:
     """The versions and the device, as far as they are known by now."""
     torch = sys.modules.get("torch")
     content = {
-        "opscope_version": opscope.__version__,
+        "opscope_version": __version__,
         "framework": "torch" if torch else None,
         "torch_version": str(torch.__version__) if torch else None,
         "numpy_version": np.__version__,

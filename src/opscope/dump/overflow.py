@@ -49,7 +49,7 @@ class Overflows:
     """The operators of a step that overflowed, in the order in which they ran."""
 
     def __init__(self) -> None:
-        from opscope.analysis.soundness import Soundness
+        from opscope.judge.origin.soundness import Soundness
 
         self._soundness = Soundness()
         self._found: list[_Found] = []

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-import opscope
 from opscope.dump import forks
 from opscope.dump.memory import SharedMemory, create
 from opscope.dump.writer import Outcome, WriterError
@@ -117,7 +116,7 @@ class WriterProcess:
 
 
 def _start(settings: dict[str, Any], descriptors: tuple[int, ...]) -> None:
-    roots = [str(Path(module.__file__ or "").parents[1]) for module in (opscope, np)]
+    roots = [str(Path(__file__).parents[2]), str(Path(np.__file__).parents[1])]
     subprocess.run(
         [sys.executable, "-c", _BOOT, json.dumps(settings | {"path": roots})],
         pass_fds=descriptors,

@@ -191,7 +191,7 @@ class Verbs:
         return found
 
     def _change_watch(self, args: Data) -> list[Data]:
-        from opscope.watch.watch_set import from_json, load
+        from opscope.judge.watch_set import from_json, load
 
         watch = self._watch.watch
         action = str(args.get("action", "set"))

@@ -14,10 +14,11 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
+from opscope.names import PARAMETER, is_backward, is_optimizer, parent_of, type_in
 from opscope.read.checked import DamagedError, Fields
 from opscope.read.csv_lines import count_in
 from opscope.read.dump_files import STATISTIC, Listed, list_directory
-from opscope.read.dump_names import PARAMETER, FullNames, read_order
+from opscope.read.dump_names import FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
 from opscope.read.row_store import Records
 from opscope.read.stored import Stored
@@ -160,7 +161,7 @@ class DumpRank:
         """Gives the operators their ids in the order they ran."""
         for graph, names in self.orders.items():
             for name in names:
-                self._node(graph, _type_in(name), name)
+                self._node(graph, type_in(name), name)
         return True
 
     def values(
@@ -292,12 +293,8 @@ def _numbered(directory: Path) -> list[Path]:
     return [path for path in found if is_directory(path)]
 
 
-def _type_in(name: str) -> str:
-    return name.rpartition("/")[2].rpartition("-op")[0]
-
-
 def _make_node(number: int, graph: int, op_type: str, name: str) -> Node:
-    scope = "" if op_type == PARAMETER else name.rpartition("/")[0]
+    scope = "" if op_type == PARAMETER else parent_of(name)
     return Node(number, graph, name, op_type, op_type, scope, "", _phase(graph, scope), _NO_STACK)
 
 
@@ -306,9 +303,9 @@ def _phase(graph: int, scope: str) -> Phase:
     beside = {EVAL_GRAPH: Phase.EVAL, SETUP_GRAPH: Phase.SETUP, DATA_GRAPH: Phase.DATA}
     if graph in beside:
         return beside[graph]
-    if scope.startswith("Gradients"):
+    if is_backward(scope):
         return Phase.BACKWARD
-    return Phase.OPTIMIZER if scope.startswith("Default/optimizer-") else Phase.FORWARD
+    return Phase.OPTIMIZER if is_optimizer(scope) else Phase.FORWARD
 
 
 def _known(columns: frozenset[str]) -> frozenset[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from opscope.dump.names import safe
 from opscope.messages import say_once
+from opscope.names import PARAMETER, type_in
 from opscope.read.csv_lines import read_csv
 
-PARAMETER = "Parameter"
 _HEADER = "NodeExecutionOrder-FullNameWithScope"
-_INDEX = re.compile(r"-op\d+$")
 
 
 class FullNames:
@@ -22,7 +20,7 @@ class FullNames:
     def __init__(self, operators: Iterable[str], parameters: Iterable[str] = ()) -> None:
         self._by_safe: dict[str, list[tuple[str, str]]] = {}
         for name in dict.fromkeys(operators):
-            self._add(_INDEX.sub("", name.rpartition("/")[2]), name)
+            self._add(type_in(name), name)
         for name in dict.fromkeys(parameters):
             self._add(PARAMETER, name)
 

@@ -93,6 +93,7 @@ def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
         stack=stacks.get(stack) or Stack(stack, ()),
         parameter=line.text("parameter"),
         gradient_of=line.text("gradient_of"),
+        with_grad=line.flag("with_grad", True),
         arguments=line.texts("arguments"),
     )
     ends = Ends(node.id, [_sources_in(line, line.items("sources"))], _labels(line))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from opscope.events import IO, Node
+from opscope.judge.hits import Hit
+from opscope.judge.watchpoint import Watchpoint
 from opscope.read.checked import SMALL, Fields, checked_lines
 from opscope.rundir import layout
-from opscope.watch.hits import Hit
-from opscope.watch.watchpoint import Watchpoint
 
 _TEXTS = ("label", "condition", "message", "parameter", "name", "op_type", "phase", "where")
 _NUMBERS = ("step", "rank", "slot", "call", "nan", "posinf", "neginf")

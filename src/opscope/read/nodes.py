@@ -10,6 +10,7 @@ from typing import NamedTuple
 from opscope.errors import OpscopeError
 from opscope.escapes import escaped
 from opscope.events import IO, TRAINING_GRAPH, Node
+from opscope.names import ROOT, ends_with, last_part, last_parts
 
 _SHOWN = 20
 _ADDRESS = re.compile(
@@ -64,8 +65,8 @@ def _tiers(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
     low = text.lower()
     yield [node for node in nodes if text.isdigit() and node.id == int(text)]
     yield [node for node in nodes if node.name == text]
-    yield [node for node in nodes if node.name == f"Default/{text}"]
-    yield [node for node in nodes if node.name.endswith("/" + text)]
+    yield [node for node in nodes if node.name == f"{ROOT}/{text}"]
+    yield [node for node in nodes if ends_with(node.name, text)]
     yield [node for node in nodes if node.name.endswith(text)]
     yield [node for node in nodes if low in node.name.lower()]
 
@@ -85,8 +86,8 @@ def _graph(node: Node) -> str:
 
 def _missing(text: str, nodes: Collection[Node]) -> str:
     names = {node.name: node.name for node in nodes}
-    names |= {"/".join(node.name.split("/")[-2:]): node.name for node in nodes}
-    names |= {node.name.split("/")[-1]: node.name for node in nodes}
+    names |= {last_parts(node.name, 2): node.name for node in nodes}
+    names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
     if not close:
         return f"no node matches {text}"

@@ -1,19 +1,20 @@
-"""What `opscope.open` gives: a run or a dump, and questions to ask it."""
+"""A run or a dump, and questions to ask it; `opscope.analysis.opened` adds checks to them."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from opscope.errors import ConfigError, OpscopeError, Problem
+from opscope.errors import OpscopeError
 from opscope.events import IO, Frame, Node, Output, Source
+from opscope.judge.selection import at_line
 from opscope.read.dump import Dump, is_dump
 from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
@@ -23,15 +24,7 @@ from opscope.read.row_store import Records
 from opscope.read.run import Run, open_run
 from opscope.read.scope_tree import Aggregates, ScopeTree, scope_tree
 from opscope.read.value import Value
-from opscope.settings.checks import InvalidError
-from opscope.settings.iterations import Iterations
 from opscope.stats.record import INPUT, OUTPUT, taken
-from opscope.watch.selection import at_line
-from opscope.watch.watch_set import WatchSet, load
-from opscope.watch.watchpoint import Watchpoint
-
-if TYPE_CHECKING:
-    from opscope.analysis.check import Checked, Progress
 
 _T = TypeVar("_T")
 BY = ("name", "line", "code", "op_type", "scope", "parameter")
@@ -157,7 +150,7 @@ class Reader:
         matches = self._matcher(query, regex, by)
         found = (
             node
-            for number in self._chosen_ranks(ranks)
+            for number in self.chosen_ranks(ranks)
             for node in self.recording.rank(number).nodes.values()
             if matches(node)
         )
@@ -210,7 +203,7 @@ class Reader:
         side = None if io is None else IO(io)
         found: list[Value] = []
         nodes = self.select_nodes(query, regex=regex, by=by, ranks=ranks)
-        for number in self._chosen_ranks(ranks):
+        for number in self.chosen_ranks(ranks):
             here = {n.id for n in nodes if self._ranks_of_nodes[n] == number}
             found += self.recording.rank(number).values(here, steps)
         return [
@@ -243,38 +236,13 @@ class Reader:
     def hits(self, ranks: Collection[int] | None = None) -> list[RecordedHit]:
         """The hits that the run recorded itself."""
         return [
-            hit for number in self._chosen_ranks(ranks) for hit in self.recording.rank(number).hits
+            hit for number in self.chosen_ranks(ranks) for hit in self.recording.rank(number).hits
         ]
-
-    def check(
-        self,
-        watch: str | WatchSet | Watchpoint | Sequence[Watchpoint],
-        *,
-        ranks: Collection[int] | None = None,
-        steps: str | Collection[int] | None = None,
-        include: Collection[str] = (),
-        progress: Progress | None = None,
-    ) -> Checked:
-        """Check watchpoints: hits in order, and what could not be checked.
-
-        >>> checked = run.check("TO; WCL abs_mean_update_ratio_gt=1")  # doctest: +SKIP
-        >>> checked.hits[0].where  # doctest: +SKIP
-        'train.py:12'
-        """
-        from opscope.analysis.check import check  # which stands on readers
-
-        return check(
-            self.recorded,
-            _watch_set(watch),
-            ranks=self._chosen_ranks(ranks),
-            steps=_step_filter(steps),
-            include=include,
-            progress=progress or (lambda done, total: None),
-        )
 
     # ------------------------------------------------------------------ inside
 
-    def _chosen_ranks(self, ranks: Collection[int] | None) -> list[int]:
+    def chosen_ranks(self, ranks: Collection[int] | None) -> list[int]:
+        """The ranks that are meant; an error names those there are."""
         chosen = self.ranks if ranks is None else sorted(set(ranks))
         for number in chosen:
             self.recording.rank(number)
@@ -371,23 +339,3 @@ def _of_slot(records: Records, io: str, slot: int, order: str) -> Records:
     side = INPUT if IO(io) is IO.INPUT else OUTPUT
     chosen = taken(records, (records["io"] == side) & (records["slot"] == slot))
     return taken(chosen, np.argsort(chosen[order], kind="stable"))
-
-
-def _watch_set(watch: str | WatchSet | Watchpoint | Sequence[Watchpoint]) -> WatchSet:
-    if isinstance(watch, str):
-        return load(watch)
-    if isinstance(watch, WatchSet):
-        return watch
-    return WatchSet([watch] if isinstance(watch, Watchpoint) else watch)
-
-
-def _step_filter(steps: str | Collection[int] | None) -> Callable[[int], bool] | None:
-    if steps is None:
-        return None
-    if isinstance(steps, str):
-        try:
-            return Iterations.parse(steps).contains
-        except InvalidError as error:
-            raise ConfigError([Problem("check", "steps", steps, str(error))]) from None
-    chosen = frozenset(steps)
-    return chosen.__contains__

@@ -12,6 +12,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Frame, Loss, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
 from opscope.read.checked import Fields, checked_tail, shown
+from opscope.read.facts import Facts, read_facts
 from opscope.read.graph import edges_line, node_line, stack_line, with_nodes
 from opscope.read.hits import RecordedHit, read_hits
 from opscope.read.recording import Pass
@@ -190,7 +191,7 @@ class Rank:
     def pass_of(self, step: int, call: int) -> int | None:
         """The pass that a call belongs to; None where its step has only one."""
         calls = self._calls_by_step.get(step)
-        return calls.pass_of(call) if calls is not None and calls.pass_count > 1 else None
+        return calls.pass_among_several(call) if calls is not None else None
 
     @property
     def _calls_by_step(self) -> dict[int, Calls]:
@@ -207,6 +208,11 @@ class Rank:
     def graph(self, number: int) -> list[Node]:
         """The nodes of one graph, by id."""
         return [node for node in self.nodes.values() if node.graph == number]
+
+    @property
+    def facts(self) -> Facts:
+        """What only the training itself knew."""
+        return read_facts(self.path)
 
     @property
     def hits(self) -> list[RecordedHit]:

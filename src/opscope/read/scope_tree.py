@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import Node
+from opscope.names import parent_of
 from opscope.read.row_store import Records
 from opscope.stats.record import INT, OUTPUT, UINT
 
@@ -94,7 +95,7 @@ def scope_tree(nodes: Mapping[int, Node]) -> ScopeTree:
     def number_of(scope: str) -> int:
         number = numbers.get(scope)
         if number is None:
-            parent = number_of(scope.rpartition("/")[0])
+            parent = number_of(parent_of(scope))
             number = numbers[scope] = len(parents)
             parents.append(parent)
             depths.append(depths[parent] + 1)

@@ -79,11 +79,6 @@ class JsonLines:
         os.close(self._file)
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file that may still be written to: an unfinished last line is left out."""
-    return (value for _, value in LineTail(path).numbered())
-
-
 class LineTail:
     """Follows a file of lines: each time it gives those that were finished since the last."""
 

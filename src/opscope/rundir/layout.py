@@ -28,6 +28,7 @@ ORDERS = "orders.jsonl"
 LINKS = "links.jsonl"
 STEPS = "steps.jsonl"
 STATS = "stats"
+FACTS = "facts.jsonl"
 HITS = "hits.jsonl"
 HIT_STATES = "hits"
 

@@ -25,6 +25,7 @@ def node_record(node: Node) -> dict[str, Any]:
         "forward": node.forward.id if node.forward else None,
         "parameter": node.parameter,
         "gradient_of": node.gradient_of,
+        "with_grad": node.with_grad,
         "arguments": node.arguments,
         "sources": [_source_record(source) for source in node.variants[0]],
         "outputs": _output_records(node),

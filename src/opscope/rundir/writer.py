@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope import __version__
+from opscope._version import __version__
 from opscope.events import BaseSink, Node, StepRecord, Want
 from opscope.messages import say_once
 from opscope.rows import Rows

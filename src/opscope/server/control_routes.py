@@ -102,7 +102,7 @@ async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
 
 
 def _check(library: Library, run: str, watch: Any, step: Any) -> dict[str, Any]:
-    from opscope.watch.watch_set import from_json, load
+    from opscope.judge.watch_set import from_json, load
 
     opened = library.open(run)
     chosen = load(watch) if isinstance(watch, str) else from_json(watch, "watch")

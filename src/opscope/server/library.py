@@ -8,10 +8,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.analysis.opened import Opened as Checkable
 from opscope.errors import OpscopeError
 from opscope.read.dump_recording import DumpRecording
 from opscope.read.find import recordings_in
-from opscope.read.reader import Reader, open_recording
+from opscope.read.reader import open_recording
 from opscope.read.run import Run
 from opscope.read.state import RUNNING
 from opscope.rundir.layout import run_key
@@ -28,7 +29,7 @@ class Opened:
 
     def __init__(self, path: Path) -> None:
         self.recording: Run | DumpRecording = open_recording(path)
-        self.reader = Reader(self.recording)
+        self.reader = Checkable(self.recording)
         self._views: dict[int, RankView] = {}
         self._lock = threading.Lock()
         self._looked = time.monotonic()

@@ -1,8 +1,9 @@
 """Typed settings from JSON, TOML, environment variables, flags and `set_context`.
 
-Everything may import this folder. It imports nothing but the standard library, `opscope.errors`
-and `opscope.messages`, so a mistake in a config is reported before any framework is loaded. Every
-loader collects all problems and raises them together as one `ConfigError`.
+Everything may import this folder. It imports nothing but the standard library and what stands
+below it (errors, messages, names, regular files), so a mistake in a config is reported before any
+framework is loaded; `opscope.configuration` adds the checks that need more. Every loader collects
+all problems and raises them together as one `ConfigError`.
 """
 
 from opscope.settings.context import Context, current_context, set_context

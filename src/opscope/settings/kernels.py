@@ -6,10 +6,10 @@ import re
 import warnings
 from dataclasses import dataclass, field
 
+from opscope.names import has_index, is_below, last_part
 from opscope.settings.checks import InvalidError, kind
 
 _REGEX_OPEN, _REGEX_CLOSE = "name-regex(", ")"
-_OP_ID = re.compile(r"-op[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KernelPattern:
             )
         if body.startswith(_REGEX_OPEN):
             return cls._parse_regex(text, body)
-        is_name = "/" in body or _OP_ID.search(body) is not None
+        is_name = "/" in body or has_index(body)
         return cls(text, "name" if is_name else "type", body)
 
     @classmethod
@@ -81,10 +81,10 @@ class KernelPattern:
             return ""
         if name.lower() == self.body.lower():
             return f'the case differs from "{name}"'
-        if name.rpartition("/")[2].lower() == self.body.lower():
+        if last_part(name).lower() == self.body.lower():
             return f'the full name is "{name}"'
-        scope = self.body.rstrip("/") + "/"
-        if name.startswith(scope):
+        if is_below(name, self.body):
+            scope = self.body.rstrip("/") + "/"
             return f"it is a scope, not an operator; perhaps name-regex({re.escape(scope)}.*)"
         return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,16 +108,22 @@ class RunSettings:
             raise OpscopeError(f"these are not settings of a run: {error}") from error
 
 
+FurtherCheck = Callable[[Given], Sequence[Problem]]
+"""Looks at an option that is of the right type, and says what is wrong with it."""
+
+
 def load_run_settings(
     flags: Mapping[str, object],
     environ: Mapping[str, str],
     cwd: Path,
     source: str = COMMAND_LINE,
+    further: Mapping[str, FurtherCheck] | None = None,
 ) -> RunSettings:
     """Merge all sources, or raise ConfigError with every problem of all of them.
 
     Keys of `flags` that are no option are left alone, so `vars(args)` can be passed as it is.
-    `source` is what problems call the flags.
+    `source` is what problems call the flags. `further` has checks of options by their names, for
+    what this folder knows nothing of.
     """
     environment = read_environment(environ)
     if environment.disabled:
@@ -131,7 +137,7 @@ def load_run_settings(
     problems = [problem for layer in layers for problem in layer.problems]
     merged = _merge(layers)
     dump = _load_dump(merged.get("dump"), environ, problems)
-    _check_watch(merged.get("watch"), problems)
+    _check_further(merged, further or {}, problems)
     run_dir = _load_run_dir(merged.get("run_dir"), problems)
     if problems:
         raise ConfigError(list(_unique(problems)))
@@ -169,16 +175,13 @@ def _with_origin(problem: Problem, given: Given) -> Problem:
     return replace(problem, message=f"{problem.message} (named by {given.key})")
 
 
-def _check_watch(given: Given | None, problems: list[Problem]) -> None:
-    """Watchpoints are read again where they are used; here only their problems count."""
-    if given is None or given.value in ("none", "recommended"):
-        return
-    from opscope.watch.watch_set import load
-
-    try:
-        load(given.value, given.folder)
-    except ConfigError as error:
-        problems += error.problems
+def _check_further(
+    merged: Mapping[str, Given], further: Mapping[str, FurtherCheck], problems: list[Problem]
+) -> None:
+    """Check what only others understand, such as watchpoints."""
+    for name, check in further.items():
+        if name in merged:
+            problems += check(merged[name])
 
 
 def _load_run_dir(given: Given | None, problems: list[Problem]) -> Path | None:

@@ -11,8 +11,8 @@ from opscope.messages import say_once
 from opscope.ranks import current_rank
 
 if TYPE_CHECKING:
+    from opscope.judge.hits import Hit
     from opscope.session import Session
-    from opscope.watch.hits import Hit
 
 SCALARS = "scalars.jsonl"
 """Where scalars that a framework logs are kept, in the directory of the rank."""

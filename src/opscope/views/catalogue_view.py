@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opscope.watch.catalogue import CONDITIONS
+from opscope.judge.catalogue import CONDITIONS
 
 if TYPE_CHECKING:
     from opscope.views.answers import ConditionFacts

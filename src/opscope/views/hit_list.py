@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from opscope.analysis.verdict import shown_place, text
+from opscope.judge.origin.verdict import shown_place, text
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:

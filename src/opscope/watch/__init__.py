@@ -1,1 +1,5 @@
-"""Watchpoints: rules about values, checked while training runs and on what was recorded."""
+"""Watches a training that runs: feeds the judge, tells of its hits, saves state, ends training.
+
+It sees what no row says (tensors, what an optimizer is about to do) and writes it to the run. It
+imports `judge` and `rundir`; sessions import it, and readers do not.
+"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from opscope.judge.hits import Hit
 from opscope.messages import say_once
-from opscope.watch.hits import Hit
 
 OnHit = Callable[[Hit], object]
 _registered: list[OnHit] = []

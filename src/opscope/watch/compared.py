@@ -1,26 +1,41 @@
-"""What conditions need beyond rows: elements in a range, and the weights of the step before."""
+"""What a training that runs knows beyond rows: elements in a range, and weights as they were."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opscope.events import Call, Node, Value, Want
+from opscope.judge.condition import WEIGHT
+from opscope.judge.evidence import (
+    Columns,
+    Indices,
+    Lacking,
+    Records,
+    counts_range,
+    ends_of,
+    tolerance_of,
+)
+from opscope.judge.numbers import Change
+from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
+from opscope.judge.selection import is_weight
+from opscope.judge.table import Table
+from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.native_cpu import count_in_range
 from opscope.stats.torch_values import unsupported_reason
 from opscope.stats.two_tensors import Difference, difference
-from opscope.watch.catalogue import WEIGHT
-from opscope.watch.numbers import Change
-from opscope.watch.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
-from opscope.watch.selection import is_weight
-from opscope.watch.table import Table
-from opscope.watch.watchpoint import Watchpoint
 
 _NOTHING = Difference(math.nan, math.nan, math.nan, 0, 0, 0, 0)
+
+
+class _Before(NamedTuple):
+    """A parameter as it was in an earlier step."""
+
+    step: int
+    tensor: Any
 
 
 class Compared:
@@ -31,14 +46,16 @@ class Compared:
         self._ranges: list[Watchpoint] = []
         self._weight_ranges: list[Watchpoint] = []
         self._changes: list[Watchpoint] = []
-        self._inside: dict[tuple[int, int, int], int] = {}
+        self._inside: dict[tuple[int, int, int, int], int] = {}
+        """By watchpoint, step, call and slot: how many elements are in the range."""
         self._weights_inside: dict[tuple[int, str], int] = {}
-        self._differences: dict[tuple[int, str], Difference | int] = {}
-        self._before: dict[str, Any] = {}
+        self._differences: dict[tuple[int, str], tuple[Difference | int, int]] = {}
+        """By watchpoint and parameter: how far it moved, or why that is not known; since when."""
+        self._before: dict[str, _Before] = {}
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Look for these from now on."""
-        ranges = [w for w in watchpoints if _has_range(w)]
+        ranges = [w for w in watchpoints if counts_range(w)]
         self._ranges = [w for w in ranges if w.cls != WEIGHT]
         self._weight_ranges = [w for w in ranges if w.cls == WEIGHT]
         self._changes = [w for w in watchpoints if w.condition.needs_change]
@@ -46,20 +63,20 @@ class Compared:
             self._before.clear()
 
     def wants(self, node: Node) -> Want:
-        """What of a node, beside its rows."""
+        """Return what is wanted of a node, beside its rows."""
         want = Want.NOTHING
-        if any(self._table.selects(w, node) for w in self._ranges):
+        if any(self._selects(w, node) for w in self._ranges):
             want |= Want.OUTPUT_VALUES
-        if (self._changes or self._weight_ranges) and any(map(is_weight, node.sources)):
+        if (self._changes or self._weight_ranges) and _has_weight(node):
             want |= Want.PARAMETERS
         return want
 
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         """Count the elements of outputs that are in a range."""
         for watchpoint in self._ranges:
-            if self._table.selects(watchpoint, call.node):
-                for value in values:
-                    key = watchpoint.id, call.node.id, value.slot
+            for value in values:
+                if self._table.selects(watchpoint, call.node, value.slot):
+                    key = watchpoint.id, call.step, call.index, value.slot
                     self._inside[key] = _inside(watchpoint, value.tensor)
 
     def parameter(self, step: int, name: str, tensor: Any) -> None:
@@ -68,49 +85,67 @@ class Compared:
             self._weights_inside[watchpoint.id, name] = _inside(watchpoint, tensor)
         if not self._changes or unsupported_reason(tensor):
             return
-        before = self._before.get(name)
+        before = self._before.get(name, _Before(-1, None))
         for watchpoint in self._changes:
-            self._differences[watchpoint.id, name] = _compare(watchpoint, tensor, before)
-        if before is not None and before.shape == tensor.shape and before.dtype == tensor.dtype:
-            before.copy_(tensor.detach())
+            found = _compare(watchpoint, tensor, before.tensor)
+            self._differences[watchpoint.id, name] = found, before.step
+        kept = before.tensor
+        if kept is not None and kept.shape == tensor.shape and kept.dtype == tensor.dtype:
+            kept.copy_(tensor.detach())
         else:
-            self._before[name] = tensor.detach().clone()
+            kept = tensor.detach().clone()
+        self._before[name] = _Before(step, kept)
 
-    def numbers(
-        self, watchpoint: Watchpoint, records: NDArray[np.void], names: Sequence[str]
-    ) -> dict[str, Any]:
-        """The further columns of some rows; `names` are the parameters they are of, if any."""
+    def end_step(self, step: int) -> None:
+        """Forget what was counted up to this step."""
+        if self._inside:
+            self._inside = {key: n for key, n in self._inside.items() if key[1] > step}
+
+    def columns(
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
+    ) -> Columns:
+        """Return the further columns of some rows; `names` are the parameters they are of."""
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, names)
-        if not _has_range(watchpoint):
-            return {}
+        if not counts_range(watchpoint):
+            return Columns()
         if watchpoint.cls == WEIGHT:
             found = [self._weights_inside.get((watchpoint.id, name), -1) for name in names]
         else:
-            keys = zip(records["node"].tolist(), records["slot"].tolist(), strict=True)
-            found = [self._inside.get((watchpoint.id, node, slot), -1) for node, slot in keys]
+            keys = zip(*(records[name].tolist() for name in ("step", "call", "slot")), strict=True)
+            found = [self._inside.get((watchpoint.id, *key), -1) for key in keys]
         missing = [CHECKED if count >= 0 else NO_VALUES for count in found]
-        return {
-            "in_range": np.array(found, np.float64),
-            "missing": np.array(missing, np.uint8),
-        }
+        return Columns(np.array(found, np.float64), missing=np.array(missing, np.uint8))
 
-    def _change(self, watchpoint: Watchpoint, names: Sequence[str]) -> dict[str, Any]:
-        found = [self._differences.get((watchpoint.id, name), NO_PREVIOUS) for name in names]
-        differences = [d if isinstance(d, Difference) else _NOTHING for d in found]
-        missing = [CHECKED if isinstance(d, Difference) else d for d in found]
-        return {"change": Change.of(differences), "missing": np.array(missing, np.uint8)}
+    def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
+        """A training that runs has whole rows."""
+        return None
+
+    def _change(self, watchpoint: Watchpoint, names: Sequence[str]) -> Columns:
+        unknown = NO_PREVIOUS, -1
+        found = [self._differences.get((watchpoint.id, name), unknown) for name in names]
+        differences = [d if isinstance(d, Difference) else _NOTHING for d, _ in found]
+        missing = [CHECKED if isinstance(d, Difference) else d for d, _ in found]
+        return Columns(
+            change=Change.of(differences),
+            missing=np.array(missing, np.uint8),
+            before=[before for _, before in found],
+        )
+
+    def _selects(self, watchpoint: Watchpoint, node: Node) -> bool:
+        slots = range(len(node.outputs) or 1)
+        return any(self._table.selects(watchpoint, node, slot) for slot in slots)
 
 
-def _has_range(watchpoint: Watchpoint) -> bool:
-    return "range_percentage_lt" in watchpoint.params or "range_percentage_gt" in watchpoint.params
+def _has_weight(node: Node) -> bool:
+    """Whether a node has ever read a parameter, be it not in its latest call."""
+    return any(is_weight(source) for sources in node.variants for source in sources)
 
 
 def _inside(watchpoint: Watchpoint, tensor: Any) -> int:
     if unsupported_reason(tensor):
         return -1
-    low = watchpoint.params.get("range_start_inclusive", -math.inf)
-    high = watchpoint.params.get("range_end_inclusive", math.inf)
+    low, high = ends_of(watchpoint)
     if tensor.is_cpu:
         return count_in_range(tensor, low, high)
     values = tensor.detach()
@@ -124,9 +159,7 @@ def _compare(watchpoint: Watchpoint, now: Any, before: Any) -> Difference | int:
         return NO_PREVIOUS
     if before.shape != now.shape:
         return RESHAPED
-    params = watchpoint.params
-    rtol, atol = params.get("rtol", 0.0), params.get("atol", 0.0)
-    equal_nan = bool(params.get("equal_nan", 0.0))
+    rtol, atol, equal_nan = tolerance_of(watchpoint.params)
     if now.is_cuda and before.device == now.device:
         from opscope.stats.cuda.pair import pair
 

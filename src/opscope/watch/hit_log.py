@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.judge.hits import Hit
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
 from opscope.rundir.stat_files import stat_files
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
-from opscope.watch.hits import Hit
 
 _STEPS_BACK = 50
 _BYTES_BACK = 64 << 20

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.judge.history import digests
 from opscope.watch.agreement import Agreement
-from opscope.watch.history import digest, signature
 
 Digests = Mapping[str, str]
 """Parameter → a digest of its statistics."""
@@ -38,11 +38,12 @@ class Ranks:
         self.digests: dict[int, dict[str, str]] = {}
         """By step: what has not been compared yet."""
 
-    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> None:
-        """The rows of some parameters in a step."""
-        if self.agreement.possible and self.is_replicated():
-            signatures = signature(rows)
-            self.digests[step] = {n: digest(signatures[i]) for i, n in enumerate(names)}
+    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> bool:
+        """Note the rows of some parameters in a step; returns whether the ranks compare them."""
+        if not self.agreement.possible or not self.is_replicated():
+            return False
+        self.digests[step] = digests(names, rows)
+        return True
 
     def meet(self, stops: bool, attended: bool = False) -> Decision:
         """Come to an agreement with the other ranks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opscope.watch.catalogue import CONDITIONS, NONFINITE
+from opscope.judge.catalogue import CONDITIONS, NONFINITE
 
 STOP, PAUSE = "stop", "pause"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opscope.analysis.soundness import Birth
 from opscope.events import Snapshot
+from opscope.judge.origin.birth import Birth
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import encode

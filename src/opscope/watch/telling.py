@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from opscope.analysis import verdict as verdicts
-from opscope.analysis.soundness import Birth
 from opscope.events import IO
+from opscope.judge.condition import TRAINING
+from opscope.judge.hits import Hit
+from opscope.judge.origin import verdict as verdicts
+from opscope.judge.origin.birth import Birth
 from opscope.messages import say, say_lines
 from opscope.watch import callbacks
-from opscope.watch.catalogue import TRAINING
 from opscope.watch.hit_log import HitLog
-from opscope.watch.hits import Hit
 from opscope.watch.reaction import Reaction
 from opscope.watch.saving import HitState
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from opscope.analysis.soundness import Birth
 from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node
+from opscope.judge.origin.birth import Birth
 from opscope.stats.native_cpu import row_of_tensor
 from opscope.stats.torch_values import storage_start, unsupported_reason
 

@@ -11,13 +11,13 @@ import pytest
 from made_files import FC, GRADIENT, RELU, MadeFiles
 
 from opscope.analysis.check import Checked
-from opscope.read.reader import open_reader
+from opscope.analysis.opened import open_for_checks
 
 NAN, INF = np.nan, np.inf
 
 
 def checked(path: Path, watch: str, **options: Any) -> Checked:
-    return open_reader(path).check(watch, **options)
+    return open_for_checks(path).check(watch, **options)
 
 
 def found(result: Checked) -> list[tuple[int, str, str]]:
@@ -262,5 +262,5 @@ def test_progress_reaches_the_end(made: MadeFiles) -> None:
     for step in range(3):
         made.save(step, FC, [1.0])
     seen: list[tuple[int, int]] = []
-    open_reader(made.path).check("TO", progress=lambda done, total: seen.append((done, total)))
+    open_for_checks(made.path).check("TO", progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (3, 3)

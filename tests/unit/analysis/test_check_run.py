@@ -13,20 +13,19 @@ import pytest
 from made_run import MadeRun, row, write_run
 
 from opscope.analysis.check import Checked
-from opscope.analysis.check_values import in_range_by_rows
-from opscope.analysis.check_weights import in_order, surely_changed
+from opscope.analysis.opened import open_for_checks
+from opscope.analysis.row_evidence import in_range_by_rows, surely_changed
 from opscope.calls import Calls, note_sources
 from opscope.events import IO, Call, Node, Output, Outside, StepRecord, ValueStats
-from opscope.read.reader import open_reader
+from opscope.judge.parsing import make
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, write_numbers
-from opscope.watch.watchpoint import make
 
 NAN, INF = math.nan, math.inf
 
 
 def checked(path: Path, watch: str, **options: Any) -> Checked:
-    return open_reader(path).check(watch, **options)
+    return open_for_checks(path).check(watch, **options)
 
 
 def reasons(result: Checked) -> dict[str, tuple[str, int]]:
@@ -172,8 +171,65 @@ def test_parameters_that_never_change(made: Run, tmp_path: Path) -> None:
         made.values(step, weight(made, [1.0, 2.0]))
     made.writer.close()
     (hit,) = checked(tmp_path / "run", "PU").hits
-    assert (hit.parameter, hit.step) == ("fc.weight", 24)
+    assert (hit.parameter, hit.step) == ("fc.weight", 20)
     assert checked(tmp_path / "run", "PU steps_ge=25").hits == []
+    assert checked(tmp_path / "run", "PU", steps="21-24").hits == [], "it is told of once"
+
+
+def write_facts(run: Path, *lines: dict[str, Any]) -> None:
+    """What a training that was watched would have noted."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (run / "rank_0/facts.jsonl").write_text(text)
+
+
+FROZEN, HAS_GRADIENT, OWNED, STEPPING = 1, 2, 4, 8
+
+
+def test_what_was_noted_of_parameters_counts(made: Run, tmp_path: Path) -> None:
+    made.backward.gradient_of = "fc.weight"
+    for step in range(25):
+        made.values(step, weight(made, [1.0 + step, 2.0]))
+    made.writer.close()
+    lost = [["fc.weight", HAS_GRADIENT], ["fc.bias", OWNED | STEPPING]]
+    said: list[dict[str, Any]] = [{"step": 0, "parameters": lost}]
+    write_facts(tmp_path / "run", *said, *({"step": step, "like": 0} for step in range(1, 25)))
+    found = {h.watchpoint.condition.abbr: h for h in checked(tmp_path / "run", "PO; PG; PU").hits}
+    assert {abbr: (h.parameter, h.step) for abbr, h in found.items()} == {
+        "PO": ("fc.weight", 4),
+        "PG": ("fc.bias", 19),
+    }
+    still = [["fc.weight", FROZEN | OWNED | STEPPING]]
+    write_facts(tmp_path / "run", *({"step": step, "parameters": still} for step in range(25)))
+    (hit,) = checked(tmp_path / "run", "FC").hits
+    assert (hit.parameter, hit.step) == ("fc.weight", 1)
+
+
+def test_damaged_facts_are_left_out(made: Run, tmp_path: Path, capsys: Any) -> None:
+    made.values(0, weight(made, [1.0]))
+    made.writer.close()
+    write_facts(
+        tmp_path / "run",
+        {"step": 0, "like": 7},
+        {"step": 0, "parameters": [["w", 99]]},
+        {"step": 0, "parameters": [3]},
+        {"step": 0, "bad_inputs": [[]]},
+        {"step": 0, "bad_inputs": [["x", 1]]},
+        {"step": 0},
+    )
+    assert reasons(checked(tmp_path / "run", "PO"))["PO"][0].startswith("the run does not say")
+    assert capsys.readouterr().err.count("left out") >= 3
+
+
+def test_inputs_that_only_the_training_saw(made: Run, tmp_path: Path) -> None:
+    out = IO.OUTPUT
+    made.linear.sources = [Outside("parameter", "fc.weight", "fc.weight")]
+    made.values(0, {(made.linear, IO.INPUT, 0): [1.0], (made.linear, out, 0): [NAN]})
+    made.writer.close()
+    (hit,) = checked(tmp_path / "run", "OO").hits
+    assert "turns sound inputs into" in hit.message
+    write_facts(tmp_path / "run", {"step": 0, "bad_inputs": [[made.linear.id, 0]]})
+    (hit,) = checked(tmp_path / "run", "OO").hits
+    assert "came in with the parameter fc.weight" in hit.message
 
 
 def test_where_nan_begins(made: Run, tmp_path: Path) -> None:
@@ -194,17 +250,17 @@ def test_hits_that_only_the_run_could_find(tmp_path: Path) -> None:
     line = {
         "step": 1,
         "rank": 0,
-        "condition": "GA",
+        "condition": "FC",
         "message": "added",
         "node": 2,
         "io": "output",
         "actual": {"steps_ge": 3},
     }
     (tmp_path / "run/rank_0/hits.jsonl").write_text(json.dumps(line) + "\n")
-    result = checked(tmp_path / "run", "GA; PO")
+    result = checked(tmp_path / "run", "FC; PO")
     (hit,) = result.hits
     assert (hit.step, hit.message, hit.node.id if hit.node else None) == (1, "added", 2)
-    assert reasons(result)["PO"][0].startswith("only a training that runs can be checked for it")
+    assert reasons(result)["PO"][0].startswith("the run does not say what training did")
 
 
 def test_lines_with_the_comment_are_left_alone(tmp_path: Path) -> None:
@@ -291,6 +347,5 @@ def test_a_change_that_rows_tell_of_is_one(seed: int) -> None:
     within = wide + 0.999 * room * generator.choice([-1, 1], 20)
     far = wide + 3 * (0.01 + params["rtol"])
     for now, may_be in [(within, False), (far, True), (wide, False)]:
-        weights = in_order(records_of(wide, now), ["w", "w"])
-        changed = bool(surely_changed(weights, watchpoint)[1])
-        assert may_be or not changed, params
+        changed = surely_changed(records_of(now), records_of(wide), watchpoint)
+        assert may_be or not changed[0], params

@@ -103,7 +103,8 @@ def test_check_finds(here: Path, capsys: Any) -> None:
     assert lines[1].split()[:5] == ["0", "0", "TL", "max_gt=1", "Default/mse_loss-op0:0"]
     assert lines[1].endswith("train.py:1  max is 2, above 1")
     assert [line.split()[:2] for line in lines[1:4]] == [["0", "0"], ["0", "1"], ["1", "0"]]
-    assert "6 hits in 12 checks: 6 of TL max_gt=1" in lines
+    said = "6 hits in 6 checks: 6 of TL max_gt=1; 6 values could not be checked"
+    assert said in lines
     assert "not checked:" in lines
     assert any("WCL: 2 values: there is no value of an earlier step" in line for line in lines)
 
@@ -111,6 +112,12 @@ def test_check_finds(here: Path, capsys: Any) -> None:
 def test_check_finds_nothing(here: Path, capsys: Any) -> None:
     assert main(["check", "last", "--watch", "TO", "--rank", "0"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "no hits in 12 checks"
+
+
+def test_what_could_not_be_checked_is_no_check(here: Path, capsys: Any) -> None:
+    assert main(["check", "last", "--watch", "WCL"]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said == "nothing was checked; 6 values could not be checked"
 
 
 def test_check_as_json(here: Path, capsys: Any) -> None:
@@ -121,7 +128,8 @@ def test_check_as_json(here: Path, capsys: Any) -> None:
     assert data["hits"][0]["actual"] == {"max_gt": 2.0}
     assert {each["condition"] for each in data["unchecked"]} == {"WCL"}
     assert data["notes"] == []
-    assert data["values"] == 8 + 2 + 2
+    assert data["values"] == 8 + 2
+    assert data["unchecked_values"] == 2
 
 
 def test_check_by_file(here: Path, capsys: Any) -> None:

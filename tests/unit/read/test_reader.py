@@ -14,9 +14,9 @@ from made_run import SCRIPT, write_run
 import opscope
 from opscope.errors import OpscopeError
 from opscope.events import IO, Outside
+from opscope.judge.parsing import make
+from opscope.judge.watch_set import load
 from opscope.read.reader import Reader
-from opscope.watch.watch_set import load
-from opscope.watch.watchpoint import make
 
 
 @pytest.fixture

@@ -7,8 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from opscope.rundir.jsonlines import JsonLines, dumps, encode, encode_plain, read_lines, read_object
+from opscope.rundir.jsonlines import JsonLines, LineTail, dumps, encode, encode_plain, read_object
 from opscope.rundir.whole import write_first, write_whole
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file that may still be written to."""
+    return [value for _, value in LineTail(path).numbered()]
 
 
 def test_numbers_that_json_lacks_are_strings() -> None:
@@ -68,7 +73,7 @@ def test_odd_text_survives(tmp_path: Path) -> None:
 
 
 def test_no_file_has_no_lines(tmp_path: Path) -> None:
-    assert list(read_lines(tmp_path / "none")) == []
+    assert read_lines(tmp_path / "none") == []
     assert read_object(tmp_path / "none") is None
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
+from opscope.judge.watch_set import load
 from opscope.messages import forget_said
 from opscope.watch import agreement
 from opscope.watch.agreement import Agreement
 from opscope.watch.hit_log import HitLog
 from opscope.watch.reaction import Reaction
 from opscope.watch.sink import WatchSink
-from opscope.watch.watch_set import load
 
 WAIT = timedelta(seconds=30)
 
@@ -168,9 +168,11 @@ def test_one_rank_that_stops_stops_all(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def differing(made: WatchSink) -> None:
-    made._table.parameters.extend(["a", "b"])
-    made._table.first_use.extend([None, None])  # type: ignore[list-item]
-    made._table._numbers.update({"a": 0, "b": 1})
+    made._renew()
+    table = made._evaluator.table
+    table.parameters.extend(["a", "b"])
+    table.first_use.extend([None, None])  # type: ignore[list-item]
+    table._numbers.update({"a": 0, "b": 1})
     made.ranks.digests = {
         0: {"a": "same", "b": "same"},
         1: {"a": "same", "b": f"of rank {made.rank}"},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from opscope.calls import Calls, note_sources
 from opscope.events import TRAINING_GRAPH, Call, Node, Output, Outside, Phase, Stack, Value, Want
+from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
+from opscope.judge.parsing import make
+from opscope.judge.table import Table
+from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import ROW_DTYPE
 from opscope.watch.compared import Compared
-from opscope.watch.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
-from opscope.watch.table import Table
-from opscope.watch.watchpoint import Watchpoint, make
 
 
 def node(op: str, phase: Phase = Phase.FORWARD, gradient_of: str = "") -> Node:
@@ -28,6 +30,7 @@ def compared(*watchpoints: Watchpoint) -> Compared:
     return made
 
 
+ROWS = np.arange(1)
 RANGE = {"range_percentage_gt": 10.0, "range_start_inclusive": 0.0, "range_end_inclusive": 1.0}
 
 
@@ -40,9 +43,16 @@ def test_what_is_wanted() -> None:
     only_max = compared(make("AR", 1, max_min_gt=1.0))
     assert only_max.wants(node("relu")) == Want.NOTHING, "rows are enough"
     reads = node("addmm")
-    reads.sources = [Outside("parameter", "w", "w")]
+    reads.sources[:] = [Outside("parameter", "w", "w")]
     assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
     assert compared(make("WCL", 1)).wants(node("relu")) == Want.NOTHING
+
+
+def test_a_node_that_has_ever_read_a_parameter_may_do_so_again() -> None:
+    reads = node("addmm")
+    reads.sources[:] = [Outside("parameter", "w", "w")]
+    note_sources(Calls(), 0, reads, [Output(reads, 0)])
+    assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
 
 
 def test_gradients_of_a_parameter_are_wanted() -> None:
@@ -59,9 +69,9 @@ def test_elements_in_a_range() -> None:
     made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, tensor, None)])
     records = np.zeros(2, ROW_DTYPE)
     records["slot"] = [0, 1]
-    found = made.numbers(watchpoint, records, ())
-    assert found["in_range"].tolist() == [3, -1], "both ends belong to it"
-    assert found["missing"].tolist() == [CHECKED, NO_VALUES]
+    found = made.columns(watchpoint, records, (), ROWS)
+    assert found.in_range.tolist() == [3, -1], "both ends belong to it"
+    assert found.missing.tolist() == [CHECKED, NO_VALUES]
 
 
 def test_changes() -> None:
@@ -70,9 +80,10 @@ def test_changes() -> None:
     weight = torch.tensor([1.0, 2.0])
 
     def change() -> tuple[int, float, float]:
-        found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ["w"])
-        change = found["change"]
-        return int(found["missing"][0]), float(change.mean[0]), float(change.mean_abs_before[0])
+        found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), ["w"], ROWS)
+        change = found.change
+        assert change is not None and found.missing is not None
+        return int(found.missing[0]), float(change.mean[0]), float(change.mean_abs_before[0])
 
     assert change()[0] == NO_PREVIOUS
     made.parameter(0, "w", weight)
@@ -99,6 +110,6 @@ def test_tensors_without_numbers() -> None:
     watchpoint = make("TR", 1, **RANGE)
     made = compared(watchpoint, make("WCL", 2))
     made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, torch.eye(2).to_sparse(), None)])
-    found = made.numbers(watchpoint, np.zeros(1, ROW_DTYPE), ())
-    assert found["missing"].tolist() == [NO_VALUES]
+    found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), (), ROWS)
+    assert found.missing.tolist() == [NO_VALUES]
     made.parameter(0, "w", torch.eye(2).to_sparse())

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from helpers.watched import train, watched
+from opscope.judge.hits import Hit
+from opscope.judge.parsing import make
 from opscope.messages import forget_said
 from opscope.watch.hit_log import HitLog
-from opscope.watch.hits import Hit
-from opscope.watch.watchpoint import make
 
 
 def hit(step: int, number: int = 1) -> Hit:

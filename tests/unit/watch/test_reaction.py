@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.watch.catalogue import CONDITIONS, NONFINITE
+from opscope.judge.catalogue import CONDITIONS, NONFINITE
 from opscope.watch.reaction import Reaction, kinds_of
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from opscope.analysis.soundness import Bad, Birth
 from opscope.events import TRAINING_GRAPH, Node, Phase, Snapshot, Stack
+from opscope.judge.origin.birth import Bad, Birth
 from opscope.messages import forget_said
 from opscope.watch.saving import HitState
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from opscope.analysis.soundness import Bad, Birth
 from opscope.events import SETUP_GRAPH, TRAINING_GRAPH, Node, Phase, Stack
+from opscope.judge.origin.birth import Bad, Birth
 from opscope.watch import witness as module
 from opscope.watch.witness import Witness
 

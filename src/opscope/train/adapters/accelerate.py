@@ -9,8 +9,8 @@ from opscope.train.needs import need
 from opscope.train.watching import Watching
 
 if TYPE_CHECKING:
+    from opscope.judge.hits import Hit
     from opscope.session import Session
-    from opscope.watch.hits import Hit
 
 _Base: Any = need("accelerate.tracking", "this tracker").GeneralTracker
 

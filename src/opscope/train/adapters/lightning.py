@@ -9,7 +9,7 @@ from opscope.train.needs import need
 from opscope.train.watching import Watching
 
 if TYPE_CHECKING:
-    from opscope.watch.hits import Hit
+    from opscope.judge.hits import Hit
 
 
 def _base() -> Any:

@@ -8,7 +8,7 @@ from opscope.train.needs import need
 from opscope.train.watching import Watching
 
 if TYPE_CHECKING:
-    from opscope.watch.hits import Hit
+    from opscope.judge.hits import Hit
 
 _Base: Any = need("transformers", "this callback").TrainerCallback
 

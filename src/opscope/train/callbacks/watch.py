@@ -10,7 +10,7 @@ from opscope.train.run_context import RunContext
 from opscope.train.watching import Watching
 
 if TYPE_CHECKING:
-    from opscope.watch.hits import Hit
+    from opscope.judge.hits import Hit
 
 
 class Watch(Callback):

@@ -1,0 +1,43 @@
+"""The settings of a run, checked together with what only other folders understand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from opscope.errors import ConfigError, Problem
+from opscope.judge.watch_set import load
+from opscope.settings.options import COMMAND_LINE, Given
+from opscope.settings.run import RunSettings, load_run_settings
+from opscope.watch.reaction import kinds_of
+
+
+def load_configuration(
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    cwd: Path,
+    source: str = COMMAND_LINE,
+) -> RunSettings:
+    """Load the settings of a run, or raise ConfigError with every problem there is."""
+    further = {"watch": _problems_of_watch, "on_hit_kinds": _problems_of_kinds}
+    return load_run_settings(flags, environ, cwd, source, further)
+
+
+def _problems_of_watch(given: Given) -> Sequence[Problem]:
+    """Watchpoints are read again where they are used; here only their problems count."""
+    if given.value in ("none", "recommended"):
+        return ()
+    try:
+        load(given.value, given.folder)
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _problems_of_kinds(given: Given) -> Sequence[Problem]:
+    try:
+        kinds_of(given.value)
+    except ValueError as error:
+        message = f"{error}; give nonfinite, all, or abbreviations: TO,WCL"
+        return [Problem(given.file, given.key, given.value, message)]
+    return ()

@@ -1,0 +1,51 @@
+"""AS: a tanh or sigmoid so far out that its derivative vanishes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.judge.condition import ACTIVATION, LASTING, Check, Condition, Parameter
+from opscope.judge.numbers import Floats, Numbers
+from opscope.judge.outcome import CHECKED, EMPTY, ONLY_NAN, Measured, Outcome, Params, any_of
+
+
+def saturated_tanh(n: Numbers, params: Params) -> Outcome:
+    """Find tanhs whose mean derivative, 1 - y², is next to nothing."""
+    return any_of(n, params, {"derivative_lt": (_tanh_derivative, np.less)})
+
+
+def saturated_sigmoid(n: Numbers, params: Params) -> Outcome:
+    """Find sigmoids whose mean derivative, y·(1 - y), is next to nothing."""
+    return any_of(n, params, {"derivative_lt": (_sigmoid_derivative, np.less)})
+
+
+def check_saturated(op_type: str) -> Check:
+    """Return the check of one kind of activation."""
+    return saturated_tanh if "tanh" in op_type else saturated_sigmoid
+
+
+def _tanh_derivative(n: Numbers) -> Measured:
+    return _derivative(n, np.ones(len(n)))
+
+
+def _sigmoid_derivative(n: Numbers) -> Measured:
+    return _derivative(n, n.mean)
+
+
+def _derivative(n: Numbers, first: Floats) -> Measured:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        actual = first - n.l2**2 / n.finite
+    nothing = np.where(n.count == 0, EMPTY, np.where(n.finite == 0, ONLY_NAN, CHECKED))
+    return Measured(actual, nothing.astype(np.uint8))
+
+
+ACTIVATION_SATURATED = Condition(
+    "AS",
+    "activation_saturated",
+    ACTIVATION,
+    "a tanh or sigmoid is so far out that its derivative vanishes",
+    parameters=(Parameter("derivative_lt", 0, 1, 1e-6), LASTING),
+    lasts=True,
+    check_of=check_saturated,
+    op_types=frozenset(("tanh", "sigmoid")),
+)

@@ -1,0 +1,25 @@
+"""TZ: too much of a tensor is zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.judge.condition import TENSOR, Condition, percent
+from opscope.judge.measures import zero_percentage
+from opscope.judge.numbers import Numbers
+from opscope.judge.outcome import Outcome, Params, any_of
+
+
+def all_zero(n: Numbers, params: Params) -> Outcome:
+    """Find values with too many zeros."""
+    return any_of(n, params, {"zero_percentage_ge": (zero_percentage, np.greater_equal)})
+
+
+TENSOR_ALL_ZERO = Condition(
+    "TZ",
+    "tensor_all_zero",
+    TENSOR,
+    "too much of a tensor is zero",
+    all_zero,
+    (percent("zero_percentage_ge", 100),),
+)

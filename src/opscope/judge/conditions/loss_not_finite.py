@@ -1,0 +1,31 @@
+"""LN: a loss that is NaN or infinite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from opscope.judge.condition import TRAINING, Condition
+from opscope.judge.hits import Hit
+from opscope.judge.training_check import SeenStep, TrainingCheck
+
+
+class LossNotFinite(TrainingCheck):
+    """Looks at the losses of each step."""
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Find losses that are not finite."""
+        for loss in step.losses:
+            self.training.checked(self.watchpoint)
+            if not math.isfinite(loss.value):
+                yield self.hit_at(step, f"the loss is {loss.value}", loss.node, loss.call)
+
+
+LOSS_NOT_FINITE = Condition(
+    "LN",
+    "loss_not_finite",
+    TRAINING,
+    "a loss is NaN or Inf",
+    nonfinite=True,
+    training=LossNotFinite,
+)

@@ -1,0 +1,66 @@
+"""LS: a loss far above those of the steps before."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from opscope.judge.condition import TRAINING, Condition, Parameter, support
+from opscope.judge.hits import Hit
+from opscope.judge.outcome import Params
+from opscope.judge.training_check import SeenStep, TrainingCheck
+
+
+def loss_spike(loss: float, before: Sequence[float], params: Params) -> float | None:
+    """Return how far a loss is above the losses before it, if that is too far.
+
+    In units of the spread of those losses: their median absolute deviation, but at least 5 % of
+    the size of their median, so that a loss that hardly varies does not make every step a spike.
+    """
+    usual = [value for value in before if math.isfinite(value)]
+    if len(usual) < params["window_min"] or not math.isfinite(loss):
+        return None
+    middle = statistics.median(usual)
+    deviation = statistics.median([abs(value - middle) for value in usual])
+    unit = max(1.4826 * deviation, 0.05 * abs(middle), 1e-12)
+    above = (loss - middle) / unit
+    over_all = loss > 2.0 * max(max(usual), 0.0)
+    return above if above > params["deviations_gt"] and over_all else None
+
+
+class LossSpike(TrainingCheck):
+    """Keeps a window of each loss of a step."""
+
+    ignores_skipped = True
+
+    def start(self) -> None:
+        """Nothing has been seen of any loss."""
+        self._windows: dict[int, deque[float]] = {}
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Find losses that jump."""
+        params = self.watchpoint.params
+        for index, loss in enumerate(step.losses):
+            self.training.checked(self.watchpoint)
+            window = self._windows.setdefault(index, deque(maxlen=int(params["window"])))
+            above = loss_spike(loss.value, window, params)
+            window.append(loss.value)
+            if above is not None:
+                message = f"the loss is {loss.value:.6g}, {above:.3g} deviations above its median"
+                yield self.hit_at(step, message, loss.node, loss.call)
+
+
+LOSS_SPIKE = Condition(
+    "LS",
+    "loss_spike",
+    TRAINING,
+    "a loss is far above those of the steps before",
+    parameters=(
+        Parameter("deviations_gt", 0, default=20.0),
+        support("window_min", 2, 20.0),
+        support("window", 2, 100.0),
+    ),
+    training=LossSpike,
+)

@@ -1,0 +1,56 @@
+"""PU: a trainable parameter that never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
+from opscope.judge.hits import Hit
+from opscope.judge.outcome import Params
+from opscope.judge.training_check import SeenStep, TrainingCheck
+
+
+def never_changes(steps_unchanged: int, steps_seen: int, params: Params) -> bool:
+    """Return whether a parameter has had one value since it was first seen, for long enough."""
+    return steps_seen >= params[STEPS] and steps_unchanged == steps_seen
+
+
+class ParameterUnchanged(TrainingCheck):
+    """Looks at how parameters have fared over the steps."""
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Find parameters that are trained and stay as they are."""
+        training, params = self.training, self.watchpoint.params
+        seen, changed = training.history.seen, training.history.changed_ever
+        known = training.table.parameters[: len(seen)]
+        training.checked(self.watchpoint, len(known))
+        if not len(seen) or seen.max() < params[STEPS]:
+            return
+        names = [
+            name
+            for number, name in enumerate(known)
+            if never_changes(0 if changed[number] else int(seen[number]), int(seen[number]), params)
+            and training.is_trained(name)
+        ]
+        trained = [name for name in known if training.is_trained(name)]
+        if names and len(names) == len(trained):
+            message = (
+                "none of {} has changed in "
+                f"{int(params[STEPS])} steps: is the learning rate 0, are these the "
+                "parameters that the optimizer has, does it step at all?"
+            )
+        else:
+            # A bias may have a gradient that is 0 by nature, where it cancels out.
+            names = [name for name in names if training.table.has_matrix(name)]
+            message = f"never changed in {int(params[STEPS])} steps of training: {{}}"
+        yield from self.about(step, names, message)
+
+
+PARAMETER_UNCHANGED = Condition(
+    "PU",
+    "parameter_unchanged",
+    TRAINING,
+    "a trainable parameter never changes",
+    parameters=(Parameter(STEPS, 1, default=20.0),),
+    training=ParameterUnchanged,
+)

@@ -1,0 +1,51 @@
+"""PG: a parameter of an optimizer that never gets a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
+from opscope.judge.hits import Hit
+from opscope.judge.outcome import Params
+from opscope.judge.training_check import SeenStep, TrainingCheck
+
+
+def without_gradient(steps_without: int, steps_seen: int, params: Params) -> bool:
+    """Return whether a parameter has never had a gradient, for long enough."""
+    return steps_seen >= params[STEPS] and steps_without == steps_seen
+
+
+class ParameterWithoutGradient(TrainingCheck):
+    """Looks at what training does with its parameters."""
+
+    needs_facts = True
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Find parameters that no gradient reaches."""
+        training = self.training
+        training.checked(self.watchpoint, len(training.facts))
+        names = [
+            name
+            for name, steps in training.owned_steps.items()
+            if without_gradient(
+                training.without_gradient.get(name, 0), steps, self.watchpoint.params
+            )
+        ]
+        owned = [name for name, fact in training.facts.items() if fact.owned]
+        if names and len(names) == len(owned):
+            message = "no gradient has reached any of {}: the optimizer trains nothing"
+            yield from self.about(step, names, message)
+        else:
+            trainable = [name for name in names if not training.facts[name].frozen]
+            message = "in an optimizer, but no gradient has ever come: {}"
+            yield from self.about(step, trainable, message)
+
+
+PARAMETER_WITHOUT_GRADIENT = Condition(
+    "PG",
+    "parameter_without_gradient",
+    TRAINING,
+    "an optimizer's parameter never gets a gradient",
+    parameters=(Parameter(STEPS, 1, default=20.0),),
+    training=ParameterWithoutGradient,
+)

@@ -1,0 +1,54 @@
+"""What an operator did to turn sound numbers into NaN or Inf, and what helps: a rule per case."""
+
+from __future__ import annotations
+
+from opscope.judge.explanation.backward import backward
+from opscope.judge.explanation.case import Case, Explanation, Known, Rule, shown
+from opscope.judge.explanation.division import division
+from opscope.judge.explanation.domains import domain, logarithm, logit, root
+from opscope.judge.explanation.normalisation import normalisation
+from opscope.judge.explanation.outside import entered, of_purpose
+from opscope.judge.explanation.overflow import exponential, half_range, overflow, power
+from opscope.judge.explanation.update import optimizer
+
+__all__ = ["Case", "Explanation", "Known", "explain"]
+
+
+def explain(case: Case) -> Explanation:
+    """Return what the first rule says that fits; there is always one."""
+    for rule in _RULES:
+        found = rule(case)
+        if found is not None:
+            return found
+    return anything(case)
+
+
+def anything(case: Case) -> Explanation:
+    ranges = [
+        f"input {slot} is from {shown(known.row.min)} to {shown(known.row.max)}"
+        for slot, known in enumerate(case.inputs)
+        if known is not None and known.row.finite
+    ]
+    return Explanation(
+        f"{case.node.op_type} turned sound inputs into {case.bad}"
+        + (f"; {', '.join(ranges[:3])}" if ranges else ""),
+        f"check whether {case.node.op_type} is defined for such inputs, and clamp them where not",
+    )
+
+
+_RULES: tuple[Rule, ...] = (
+    entered,
+    of_purpose,
+    backward,
+    optimizer,
+    logarithm,
+    logit,
+    root,
+    division,
+    power,
+    domain,
+    exponential,
+    normalisation,
+    half_range,
+    overflow,
+)

@@ -1,0 +1,65 @@
+"""What no operator of the step made: it came from outside, or was written on purpose."""
+
+from __future__ import annotations
+
+from opscope.judge.explanation.case import Case, Explanation
+from opscope.judge.origin.birth import Status
+
+
+def entered(case: Case) -> Explanation | None:
+    source = case.birth.entered
+    if source is None:
+        return None
+    name = f" {source.name}" if source.name else ""
+    what = f"{case.bad} came in with the {source.kind}{name}, first read by {case.node.op_type}"
+    if source.kind == "rank":
+        what = f"{case.bad} came from another rank through {case.node.op_type}"
+        return Explanation(what, "look at the verdict of the rank that sent it")
+    if source.kind == "batch":
+        return Explanation(
+            what,
+            "check the data of this batch (missing values, a division in the preprocessing, a "
+            "corrupt file); torch.isfinite(batch).all() in the Dataset finds it where it is made",
+        )
+    if source.kind == "parameter":
+        return Explanation(
+            what,
+            "the parameter was not finite before this step: check its initialisation, the "
+            "checkpoint it was loaded from, or the update of the step before",
+        )
+    if source.kind == "buffer":
+        return Explanation(
+            what,
+            "the buffer was spoilt before this step (running statistics of a batch with NaN stay "
+            "spoilt): check what last wrote to it, and reset it",
+        )
+    if source.kind == "operator":
+        return Explanation(
+            what,
+            "that operator has no statistics, so the fault may have begun there or before it: "
+            "run without --scope, or with a wider one",
+        )
+    return Explanation(what, "check where this tensor is made: it is not an operator of this step")
+
+
+def of_purpose(case: Case) -> Explanation | None:
+    if case.birth.of is Status.UNWRITTEN:
+        return Explanation(
+            f"{case.node.op_type} reads memory that was never written: {case.bad}",
+            "torch.empty does not clear memory: write all of it before reading, or use torch.zeros",
+        )
+    if case.birth.of is not Status.ON_PURPOSE:
+        return None
+    if case.op in ("_softmax", "softmax", "_log_softmax", "log_softmax") or "attention" in case.op:
+        return Explanation(
+            f"softmax of rows in which everything is masked with -Inf → {case.bad}",
+            "a row must keep at least one position: mask with a large finite number such as "
+            "torch.finfo(dtype).min, or set the rows of pure padding to 0 after the softmax",
+        )
+    how = {"mul": "Inf · 0", "sub": "Inf - Inf", "add": "Inf - Inf", "div": "Inf / Inf"}
+    made = how.get(case.op, f"{case.node.op_type} of an infinite mask")
+    return Explanation(
+        f"{made} → {case.bad}; the infinities were written on purpose",
+        "multiply or subtract the mask before it is filled with -Inf, or mask with a large finite "
+        "number instead",
+    )

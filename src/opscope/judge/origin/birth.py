@@ -1,0 +1,74 @@
+"""Values that hold NaN or Inf: what is the matter with them, and where they were born."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import numpy as np
+
+from opscope.events import Node, Outside
+
+Place = tuple[int, int]
+"""The index of a call and the slot of one of its outputs."""
+FROM_RANKS = Outside("rank", "another rank")
+UNSEEN = "operator"
+"""The kind of source that is an operator without statistics."""
+
+
+class Status(enum.IntEnum):
+    """What is the matter with a value that holds NaN or Inf."""
+
+    ON_PURPOSE = 1
+    """Its infinities were written by intention, or come of such."""
+    UNWRITTEN = 2
+    """It is memory that was not fully written yet."""
+    UNUSED = 3
+    """A further output that nothing has read so far."""
+    FAULT = 4
+
+
+class Bad(NamedTuple):
+    """How many elements of a value are of which kind."""
+
+    count: int  # type: ignore[assignment]  # more useful here than tuple.count
+    nan: int
+    posinf: int
+    neginf: int
+    zero: int
+
+    @property
+    def finite(self) -> int:
+        """How many elements are neither NaN nor infinite."""
+        return self.count - self.nan - self.posinf - self.neginf
+
+    @property
+    def text(self) -> str:
+        """Such as "3 NaN, 1 -Inf of 24"."""
+        parts = ((self.nan, "NaN"), (self.posinf, "+Inf"), (self.neginf, "-Inf"))
+        if not self.count:
+            return "NaN or Inf"
+        return f"{', '.join(f'{n} {what}' for n, what in parts if n)} of {self.count}"
+
+
+class Birth(NamedTuple):
+    """Where NaN or Inf first turned up: made by a node, or read by it from outside."""
+
+    node: Node
+    call: int
+    slot: int
+    bad: Bad
+    entered: Outside | None = None
+    """What it came in with, if no operator of this step made it; `slot` is then an input."""
+    of: Status | None = None
+    """For a NaN: that it comes of infinities on purpose, or of memory nobody wrote to."""
+
+
+def bad_of(record: np.void) -> Bad:
+    """Return the counts of one row."""
+    return Bad(*(int(record[name]) for name in ("count", "nan", "posinf", "neginf", "zero")))
+
+
+def when(birth: Birth) -> int:
+    """Return the call of a birth, by which births are sorted."""
+    return birth.call

@@ -1,0 +1,68 @@
+"""What operators do with what is not finite: hand it on, write it on purpose, mask it."""
+
+from __future__ import annotations
+
+from opscope.events import Node, Phase
+from opscope.judge.selection import base_type
+
+WRITERS = frozenset(
+    (
+        *("constant_pad_nd", "fill", "full", "full_like", "index_fill", "masked_fill"),
+        *("new_full", "scalar_tensor", "scatter", "where", "masked_scatter"),
+    )
+)
+"""Operators that write a number they are given."""
+IDENTITIES = frozenset(("index_reduce", "scatter_reduce", "segment_reduce", "amax", "amin"))
+"""Reductions that leave their identity, an infinity, where there is nothing to reduce."""
+PIECEWISE = frozenset(
+    (
+        *("index_put", "_index_put_impl", "index_copy", "index_fill", "index_add", "masked_fill"),
+        *("masked_scatter", "scatter", "scatter_add", "scatter_reduce", "put", "copy", "fill"),
+        *("slice_scatter", "select_scatter", "_index_put_impl_", "resize"),
+    )
+)
+"""Operators that may write to a part of a tensor, and leave the rest as it was."""
+VIEWS = frozenset(
+    (
+        *("alias", "as_strided", "detach", "expand", "permute", "select", "slice", "split"),
+        *("squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view"),
+        *("chunk", "split_with_sizes", "diagonal", "narrow", "view_as_real", "_reshape_alias"),
+    )
+)
+ARRIVALS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
+"""How torch says that a tensor was made of Python's or NumPy's numbers."""
+SUMS = frozenset(("add", "sub", "rsub", "mul", "_to_copy", "baddbmm", "addmm"))
+COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp")
+"""The namespaces of operators by which ranks exchange values."""
+_LOADER = "torch/utils/data"
+
+
+def outputs_are_alike(node: Node) -> bool:
+    """Return whether no output is more of a result than another: lists of tensors, or pieces."""
+    return node.op_type.startswith(("_foreach", "_fused", "_amp")) or base_type(node) in VIEWS
+
+
+def is_transparent(node: Node) -> bool:
+    """Return whether a node only hands on what it reads."""
+    op = base_type(node)
+    return op in VIEWS or op in ARRIVALS
+
+
+def is_collective(node: Node) -> bool:
+    """Return whether the outputs of a node come from other ranks."""
+    return node.op.split(".")[0] in COLLECTIVES
+
+
+def is_in_loader(node: Node) -> bool:
+    """Return whether a node runs in what loads data."""
+    return any(_LOADER in frame.file for frame in node.stack.frames)
+
+
+def is_inside_formula(node: Node) -> bool:
+    """Return whether autograd itself runs this node, as part of an operator's gradient."""
+    return (
+        node.phase is Phase.BACKWARD
+        and node.forward is not None
+        and not node.gradient_of
+        and node.stack is node.forward.stack
+    )

@@ -1,0 +1,324 @@
+"""The verdict on a step with NaN or Inf: where it began, why, how far it went, what helps."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opscope.calls import moment
+from opscope.events import Frame, Node, Output, Source
+from opscope.judge.explanation import Case, Explanation, Known, explain
+from opscope.judge.origin.birth import Birth, Status
+from opscope.judge.origin.soundness import Records, Soundness
+from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
+
+Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
+_BEFORE = 5
+_FLOOR = 1e3
+_JUMP = 10.0
+
+
+class Step(NamedTuple):
+    """What is known of the step that a verdict is about."""
+
+    step: int
+    rank: int
+    soundness: Soundness
+    nodes: Callable[[int], Node]
+    """Nodes by id."""
+    kinds: Kinds
+    losses: Sequence[int | None] = ()
+    """The calls that computed the losses."""
+    earlier: Records | None = None
+    """Rows of steps before, oldest first."""
+    code: Callable[[Frame], str] = lambda frame: linecache.getline(frame.file, frame.line).strip()
+
+
+def find_origin(
+    step: Step, suspect: int | None = None, counts: Callable[[Birth], bool] = lambda birth: True
+) -> Birth | None:
+    """Where it began: the earliest birth, or for infinities on purpose where they took over.
+
+    Births that do not count are named only if what they made got to a loss or the suspect, which
+    is a call.
+    """
+    ends = [call for call in (*step.losses, suspect) if call is not None]
+    births = [birth for birth in step.soundness.births if counts(birth)]
+    births = births or step.soundness.leading_to(step.soundness.births, ends)
+    if births:
+        return min(births, key=lambda birth: birth.call)
+    for call in ends:
+        if (found := _took_over(step.soundness, call)) is not None:
+            return found
+    return None
+
+
+def _took_over(soundness: Soundness, call: int) -> Birth | None:
+    """The first value with nothing finite left, among those a call's outputs come from."""
+    places = soundness.ancestors(call)
+    if not places:
+        return None
+    whole = [place for place in places if soundness.bad[place].finite == 0]
+    chosen = min(whole) if whole else max(places)
+    node = soundness.calls.nodes[chosen[0]]
+    return Birth(node, *chosen, soundness.bad[chosen], of=Status.ON_PURPOSE)
+
+
+def verdict(step: Step, origin: Birth) -> dict[str, Any]:
+    """Everything about the origin, as plain data."""
+    node, call, soundness = origin.node, origin.call, step.soundness
+    frame = node.stack.where
+    explanation = _explain(step, origin)
+    sources = soundness.calls.sources_of(call)
+    return {
+        "step": step.step,
+        "pass": soundness.calls.pass_among_several(call),
+        "rank": step.rank,
+        "node": node.id,
+        "name": node.name,
+        "op_type": node.op_type,
+        "op": node.op,
+        "scope": node.scope,
+        "phase": str(node.phase),
+        "forward": node.forward.name if node.forward is not None else None,
+        "arguments": dict(node.arguments),
+        "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+        "code": step.code(frame) if frame is not None else "",
+        "stack": [f"{f.file}:{f.line}" for f in node.stack.frames if f.user],
+        "entered": _entered(origin),
+        "slot": origin.slot,
+        "bad": origin.bad._asdict(),
+        "what": explanation.what,
+        "advice": explanation.advice,
+        "inputs": [
+            {**_value(step, call, INPUT, slot), "source": source_text(source)}
+            for slot, source in enumerate(sources)
+        ],
+        "outputs": [_value(step, call, OUTPUT, slot) for slot in range(len(node.outputs))],
+        "reached": _reached(step),
+        "spread": _spread(soundness, origin),
+        "others": len(soundness.births) - 1 if soundness.births else 0,
+        "before": _before(step, origin),
+        "abnormal": _abnormal(step, origin),
+    }
+
+
+def _explain(step: Step, origin: Birth) -> Explanation:
+    call, soundness = origin.call, step.soundness
+    slots = range(len(soundness.calls.sources_of(call)))
+    inputs = [_known(step, soundness.row(call, INPUT, slot)) for slot in slots]
+    slot = origin.slot if origin.entered is None else 0
+    return explain(Case(origin, inputs, _known(step, soundness.row(call, OUTPUT, slot))))
+
+
+def _known(step: Step, record: np.void | None) -> Known | None:
+    if record is None:
+        return None
+    dtype, shape = step.kinds(int(record["shape"]))
+    return Known(row_from(record), dtype, shape)
+
+
+def _entered(origin: Birth) -> dict[str, str] | None:
+    if origin.entered is None:
+        return None
+    return {"kind": origin.entered.kind, "name": origin.entered.name}
+
+
+def _value(step: Step, call: int, side: int, slot: int) -> dict[str, Any]:
+    known = _known(step, step.soundness.row(call, side, slot))
+    data: dict[str, Any] = {"slot": slot}
+    if known is not None:
+        data |= {"dtype": known.dtype, "shape": list(known.shape), **known.row._asdict()}
+    return data
+
+
+def source_text(source: Source) -> str:
+    """Where an input came from, in words."""
+    if isinstance(source, Output):
+        return f"{source.node.name}:{source.slot}"
+    return f"{source.kind} {source.name}".strip()
+
+
+def _reached(step: Step) -> dict[str, Any]:
+    soundness = step.soundness
+    loss = any(
+        call is not None and any((call, s) in soundness.status for s in range(4))
+        for call in step.losses
+    )
+    return {
+        "loss": loss,
+        "gradients": len(soundness.reached_gradient),
+        "parameters": len(soundness.reached_parameter),
+    }
+
+
+def _spread(soundness: Soundness, origin: Birth) -> dict[str, int]:
+    records = soundness.records()
+    later = records[(records["call"] >= origin.call) & (records["io"] == OUTPUT)]
+    bad = np.count_nonzero(bad_among(later))
+    return {"values": int(bad), "of": len(later)}
+
+
+def _before(step: Step, origin: Birth) -> list[dict[str, Any]]:
+    """The last operators before the origin, and their first outputs."""
+    found = []
+    records = step.soundness.records()
+    earlier = records[records["call"] < origin.call]
+    calls = np.unique(earlier["call"])[-_BEFORE:]
+    for call in calls.tolist():
+        node = step.nodes(int(earlier["node"][earlier["call"] == call][-1]))
+        frame = node.stack.where
+        known = _known(step, step.soundness.row(call, OUTPUT, 0))
+        found.append(
+            {
+                "name": node.name,
+                "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+                "min": known.row.min if known is not None else None,
+                "max": known.row.max if known is not None else None,
+            }
+        )
+    return found
+
+
+def _abnormal(step: Step, origin: Birth) -> dict[str, Any] | None:
+    """The first value, in this or an earlier step, far beyond all it had been before."""
+    now = step.soundness.records()
+    now = now[(now["io"] == OUTPUT) & (now["call"] < origin.call)]
+    if step.earlier is None or not len(step.earlier):
+        return None
+    rows = joined([step.earlier[step.earlier["io"] == OUTPUT], now])
+    rows = rows[(rows["kind"] == 0) & (rows["count"] > 0)]
+    size = np.maximum(np.abs(rows["min"]), np.abs(rows["max"]))
+    size = np.where(np.isfinite(size), size, np.inf)
+    key = rows["node"].astype(np.int64) * 1024 + rows["slot"]
+    order = np.lexsort((rows["step"], key))
+    key, size, rows = key[order], size[order], rows[order]
+    first = _first_jump(key, size, rows)
+    if first is None:
+        return None
+    record, most = first
+    node = step.nodes(int(record["node"]))
+    frame = node.stack.where
+    return {
+        "step": int(record["step"]),
+        "name": node.name,
+        "where": f"{frame.file}:{frame.line}" if frame is not None else "",
+        "largest": float(max(abs(record["min"]), abs(record["max"]))),
+        "before": most,
+    }
+
+
+def _first_jump(
+    key: np.ndarray[Any, np.dtype[np.int64]],
+    size: np.ndarray[Any, np.dtype[np.float64]],
+    rows: Records,
+) -> tuple[np.void, float] | None:
+    best: tuple[int, int, np.void, float] | None = None
+    starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    for start, end in zip(starts, np.r_[starts[1:], len(key)], strict=True):
+        if end - start < 3:
+            continue
+        most = np.maximum.accumulate(size[start:end])
+        jumps = np.flatnonzero(
+            (size[start + 1 : end] > _JUMP * most[:-1]) & (size[start + 1 : end] > _FLOOR)
+        )
+        jumps = jumps[jumps >= 1]
+        if len(jumps):
+            at = start + 1 + int(jumps[0])
+            record = rows[at]
+            place = int(record["step"]), int(record["call"])
+            if best is None or place < best[:2]:
+                best = (*place, record, float(most[int(jumps[0])]))
+    return None if best is None else (best[2], best[3])
+
+
+# ----------------------------------------------------------------------------------------- text
+
+
+def shown_path(path: str) -> str:
+    """A path as short as it can be from here."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:
+        return path
+    return relative if not relative.startswith("..") else path
+
+
+def shown_place(where: str) -> str:
+    """`file:line` with a short path."""
+    file, _, line = where.rpartition(":")
+    return f"{shown_path(file)}:{line}" if file else where
+
+
+def text(data: dict[str, Any]) -> list[str]:
+    """The verdict for a person, ending in the line `origin: file:line`."""
+    entered = data["entered"]
+    lines = [
+        f"NaN or Inf in {moment(data['step'], data['pass'])}, rank {data['rank']}: "
+        + (
+            f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
+            if entered
+            else "it began here"
+        ),
+        f"  operator  {data['name']}  ({data['op']}, {data['phase']})",
+    ]
+    if data["forward"]:
+        lines.append(f"  gradient of  {data['forward']}")
+    lines.append(f"  scope     {data['scope']}")
+    if data["where"]:
+        lines.append(f"  code      {shown_place(data['where'])}  {data['code']}")
+    lines.append(f"  what      {data['what']}")
+    lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
+    lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
+    lines.append(f"  reached   {_shown_reach(data)}")
+    if data["abnormal"]:
+        odd = data["abnormal"]
+        lines.append(
+            f"  abnormal  since step {odd['step']}: {odd['name']} ({shown_place(odd['where'])}) "
+            f"up to {odd['largest']:.4g}, at most {odd['before']:.4g} before"
+        )
+    lines += [f"  before    {_shown_before(b)}" for b in data["before"]]
+    lines.append(f"  advice    {data['advice']}")
+    lines.append(f"origin: {shown_place(data['where'])}" if data["where"] else "origin: unknown")
+    return lines
+
+
+def _shown(value: dict[str, Any]) -> str:
+    source = f"{value['source']}: " if value.get("source") else ""
+    if "count" not in value:
+        return f"{source}no statistics"
+    shape = "x".join(map(str, value["shape"])) or "scalar"
+    head = f"{source}{value['dtype']} {shape}"
+    if not value["count"]:
+        return f"{head}, empty"
+    bad = [
+        f"{value[k]} {w}"
+        for k, w in (("nan", "NaN"), ("posinf", "+Inf"), ("neginf", "-Inf"))
+        if value[k]
+    ]
+    zeros = [f"{value['zero']} zeros"] if value["zero"] else []
+    numbers = " ".join(f"{k} {value[k] + 0.0:.6g}" for k in ("min", "max", "mean"))  # no -0
+    return ", ".join([head, numbers, *zeros, *bad])
+
+
+def _shown_reach(data: dict[str, Any]) -> str:
+    reached, spread = data["reached"], data["spread"]
+    parts = ["the loss"] if reached["loss"] else []
+    for key, word in (("gradients", "gradient"), ("parameters", "parameter")):
+        if reached[key]:
+            parts.append(f"{reached[key]} {word}{'s' if reached[key] > 1 else ''}")
+    where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
+    return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
+
+
+def _shown_before(entry: dict[str, Any]) -> str:
+    numbers = ""
+    if entry["min"] is not None:
+        numbers = f"  {entry['min'] + 0.0:.4g} … {entry['max'] + 0.0:.4g}"
+    where = f"  {Path(shown_place(entry['where'])).name}" if entry["where"] else ""
+    return f"{entry['name']}{where}{numbers}"

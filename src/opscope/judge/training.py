@@ -1,0 +1,138 @@
+"""What is known of training as a whole, step after step: parameters, gradients, evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.events import Node, ParameterFact, Phase
+from opscope.judge.condition import TRAINING
+from opscope.judge.findings import Findings
+from opscope.judge.history import History
+from opscope.judge.hits import Hit
+from opscope.judge.table import Table
+from opscope.judge.training_check import SeenStep, TrainingCheck
+from opscope.judge.watchpoint import Watchpoint
+
+Records = NDArray[np.void]
+_FACTS_EVERY_STEP = 32
+_FACTS_EVERY = 64
+_FACTS_KEPT = 8
+_DROPOUTS = frozenset(("native_dropout", "_fused_dropout", "bernoulli_", "feature_dropout"))
+
+
+class Training:
+    """Keeps what conditions on training need, and asks them once per step."""
+
+    def __init__(
+        self, table: Table, rank: Callable[[], int], findings: Findings | None = None
+    ) -> None:
+        self.history = History()
+        self.table = table
+        self.rank = rank
+        self.facts: dict[str, ParameterFact] = {}
+        """By parameter: what training last did with it."""
+        self.frozen_in: dict[int, frozenset[str]] = {}
+        """Step → what was frozen in it, of the last steps that were asked about."""
+        self.ask_until = -1
+        """Facts are wanted of every step up to this one."""
+        self.compared: tuple[int, int] = (-1, -1)
+        """The last two steps that parameters were seen in."""
+        self.owned_steps: dict[str, int] = {}
+        """By parameter: how often its optimizer has stepped."""
+        self.without_gradient: dict[str, int] = {}
+        """By parameter: how often that was without a gradient."""
+        self.with_gradient: dict[str, int] = {}
+        """By parameter that no optimizer owns: in how many steps it had a gradient."""
+        self.dropouts: dict[str, set[bool]] = {}
+        """By scope of a dropout: whether gradients were recorded where it ran."""
+        self.dropout_nodes: dict[str, Node] = {}
+        """By scope: the first dropout that ran without."""
+        self._findings = findings
+        self._checks: dict[int, TrainingCheck] = {}
+
+    # ------------------------------------------------------------------ observing
+
+    def wants_facts(self, step: int) -> bool:
+        """Return whether to ask what training does with its parameters in this step."""
+        regular = step < _FACTS_EVERY_STEP or step % _FACTS_EVERY == 0
+        return regular or step <= self.ask_until
+
+    def observe_facts(self, step: int, facts: Sequence[ParameterFact]) -> None:
+        """Note what training does with each parameter, as an optimizer is about to step."""
+        first = step not in self.frozen_in
+        self.frozen_in[step] = frozenset(fact.name for fact in facts if fact.frozen)
+        while len(self.frozen_in) > _FACTS_KEPT:
+            del self.frozen_in[min(self.frozen_in)]
+        for fact in facts:
+            name = fact.name
+            self.facts[name] = fact
+            if fact.stepping:
+                self.owned_steps[name] = self.owned_steps.get(name, 0) + 1
+                if not fact.has_gradient:
+                    self.without_gradient[name] = self.without_gradient.get(name, 0) + 1
+            elif first and fact.has_gradient and not fact.owned and not fact.frozen:
+                self.with_gradient[name] = self.with_gradient.get(name, 0) + 1
+
+    def observe_parameters(self, step: int, numbers: NDArray[np.int32], records: Records) -> None:
+        """Note the rows of parameters in a step that has ended."""
+        self.compared = self.compared[1], step
+        self.history.observe(numbers, records)
+
+    def observe_node(self, node: Node) -> None:
+        """Note a new call site: of dropout, where it is and whether gradients are recorded."""
+        if node.op_type not in _DROPOUTS or node.phase not in (Phase.FORWARD, Phase.EVAL):
+            return
+        if any(frame.file.endswith("utils/checkpoint.py") for frame in node.stack.frames):
+            return
+        self.dropouts.setdefault(node.scope, set()).add(node.with_grad)
+        if not node.with_grad:
+            self.dropout_nodes.setdefault(node.scope, node)
+
+    # ------------------------------------------------------------------ checking
+
+    def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
+        """Check these from now on; those that were checked before keep what they know."""
+        before, self._checks = self._checks, {}
+        for watchpoint in watchpoints:
+            make = watchpoint.condition.training
+            known = before.get(watchpoint.id)
+            if known is not None and known.watchpoint == watchpoint:
+                self._checks[watchpoint.id] = known
+            elif watchpoint.condition.target == TRAINING and make is not None:
+                self._checks[watchpoint.id] = make(watchpoint, self)
+
+    @property
+    def checks(self) -> Sequence[TrainingCheck]:
+        """What is checked."""
+        return list(self._checks.values())
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Say what is wrong, now that a step has ended."""
+        for check in self._checks.values():
+            if not (step.skipped and check.ignores_skipped):
+                yield from check.check(step)
+
+    def checked(self, watchpoint: Watchpoint, count: int = 1) -> None:
+        """Count what has been checked, if anybody wants to know."""
+        if self._findings is not None:
+            self._findings.count(watchpoint, count)
+
+    # ------------------------------------------------------------------ parameters
+
+    def is_owned(self, name: str) -> bool:
+        """Return whether an optimizer has a parameter, as far as is known."""
+        fact = self.facts.get(name)
+        return fact is None or fact.owned
+
+    def is_trained(self, name: str) -> bool:
+        """Return whether a parameter is known to be trained."""
+        fact = self.facts.get(name)
+        return fact is not None and not fact.frozen and fact.owned
+
+    def first_use(self, name: str) -> Node | None:
+        """Return the node that first read a parameter, if that is known."""
+        number = self.table.number_of(name)
+        return self.table.first_use[number] if number is not None else None

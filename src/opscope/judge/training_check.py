@@ -1,0 +1,111 @@
+"""What a condition on training as a whole does at the end of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opscope.calls import Calls
+from opscope.events import IO, Loss, Node
+from opscope.judge.hits import Hit
+from opscope.stats.record import ROW_DTYPE
+
+if TYPE_CHECKING:
+    from opscope.judge.training import Training
+    from opscope.judge.watchpoint import Watchpoint
+
+Records = NDArray[np.void]
+_NAMES_SHOWN = 3
+
+
+def _nothing() -> Records:
+    return np.empty(0, ROW_DTYPE)
+
+
+@dataclass(frozen=True)
+class SeenStep:
+    """A step that has ended."""
+
+    step: int
+    losses: Sequence[Loss] = ()
+    calls: Calls = field(default_factory=Calls)
+    records: Callable[[], Records] = _nothing
+    """All rows of the step."""
+    skipped: bool = False
+    """Whether a gradient scaler withheld the update."""
+
+
+class TrainingCheck:
+    """One watchpoint on training: derive from it, and keep in it what one step does not tell."""
+
+    needs_facts = False
+    """Whether it can say nothing without knowing what training does with its parameters."""
+    ignores_skipped = False
+    """Whether steps without an update do not count."""
+
+    def __init__(self, watchpoint: Watchpoint, training: Training) -> None:
+        self.watchpoint = watchpoint
+        self.training = training
+        self.told: set[str] = set()
+        """What need not be told of once more."""
+        self.start()
+
+    def start(self) -> None:
+        """Prepare what is kept from step to step."""
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Say what is wrong, now that a step has ended."""
+        raise NotImplementedError
+
+    def hit_at(
+        self, step: SeenStep, message: str, node: Node | None, call: int | None = None
+    ) -> Hit:
+        """Make a hit that is about a node."""
+        return self._hit(step, message, node, call=call or 0)
+
+    def about(
+        self,
+        step: SeenStep,
+        names: Sequence[str],
+        message: str,
+        nodes: Mapping[str, Node] | None = None,
+    ) -> Iterator[Hit]:
+        """Make one hit about some parameters, of which each is told of once."""
+        fresh = [name for name in names if name not in self.told and self._is_selected(name)]
+        if not fresh:
+            return
+        self.told.update(fresh)
+        node = (nodes or {}).get(fresh[0]) or self.training.first_use(fresh[0])
+        yield self._hit(step, message.format(_listed(fresh)), node, fresh[0])
+
+    def _is_selected(self, name: str) -> bool:
+        watchpoint, node = self.watchpoint, self.training.first_use(name)
+        if node is None:
+            return not watchpoint.select.given()
+        muted = watchpoint.is_muted(node) or name in watchpoint.mute
+        selected = watchpoint.select.matches(node, name) and not muted
+        return selected and not self.training.table.is_ignored(node)
+
+    def _hit(
+        self,
+        step: SeenStep,
+        message: str,
+        node: Node | None,
+        parameter: str = "",
+        call: int = 0,
+    ) -> Hit:
+        io = IO.OUTPUT if node is not None else None
+        rank = self.training.rank()
+        return Hit(
+            self.watchpoint, step.step, rank, message, node, io, call=call, parameter=parameter
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{len(names)} parameter{'s' if len(names) > 1 else ''} ({shown}{more})"

@@ -1,0 +1,83 @@
+"""What only the training itself knew, `rank_N/facts.jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opscope.events import ParameterFact
+from opscope.read.checked import CALLS, SLOTS, SMALL, Fields, checked_lines
+from opscope.rundir import layout
+
+
+@dataclass
+class StepFacts:
+    """What was noted of one step."""
+
+    updates: list[Sequence[ParameterFact]] = field(default_factory=list)
+    """What training did with its parameters, for each time an optimizer was about to step."""
+    bad_inputs: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """By call: inputs that were seen to hold NaN or Inf though no row says so."""
+
+
+@dataclass
+class Facts:
+    """What was noted of all steps."""
+
+    of_step: dict[int, StepFacts] = field(default_factory=dict)
+    replicated_from: int | None = None
+    """The step since which parameters are the same on every rank."""
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether it was noted what training does with its parameters."""
+        return any(facts.updates for facts in self.of_step.values())
+
+
+def read_facts(rank: Path) -> Facts:
+    """Read the facts of a rank; there are none if nothing was watched."""
+    reading = _Reading()
+    for _ in checked_lines(rank / layout.FACTS, reading.take):
+        pass
+    return reading.facts
+
+
+class _Reading:
+    """Takes lines in their order, since one may be like another before it."""
+
+    def __init__(self) -> None:
+        self.facts = Facts()
+        self._said: list[Sequence[ParameterFact]] = []
+
+    def take(self, line: Fields) -> None:
+        """Take in one line."""
+        step = line.integer("step", -SMALL, SMALL)
+        facts = self.facts.of_step.setdefault(step, StepFacts())
+        if "like" in line:
+            facts.updates.append(self._said[line.integer("like", below=len(self._said))])
+        elif "parameters" in line:
+            said = [_fact(line, item) for item in line.items("parameters")]
+            self._said.append(said)
+            facts.updates.append(said)
+        elif "bad_inputs" in line:
+            facts.bad_inputs = dict(_bad_inputs(line, item) for item in line.items("bad_inputs"))
+        elif line.flag("replicated") and self.facts.replicated_from is None:
+            self.facts.replicated_from = step
+
+
+def _fact(line: Fields, item: object) -> ParameterFact:
+    name, bits = item if type(item) is list and len(item) == 2 else (None, None)
+    if type(name) is not str or type(bits) is not int or not 0 <= bits < 16:
+        line.refuse("parameters", "must be a list of names, each with a number below 16")
+    return ParameterFact.of(name, bits)
+
+
+def _bad_inputs(line: Fields, item: object) -> tuple[int, list[int]]:
+    numbers = item if type(item) is list and item else [-1]
+    if (
+        not all(type(n) is int and 0 <= n < CALLS for n in numbers)
+        or max(numbers[1:], default=0) >= SLOTS
+    ):
+        line.refuse("bad_inputs", "must be a list of calls, each with slots")
+    return numbers[0], numbers[1:]

@@ -1,0 +1,59 @@
+"""How parameters fare over the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from helpers.made_rows import record_of
+from opscope.judge.history import History, digests
+from opscope.stats.numpy_stats import row_of
+from opscope.stats.record import INPUT, ROW_DTYPE
+
+
+def rows(*values: list[float]) -> np.ndarray:
+    made = (record_of(row_of(np.array(v)), INPUT, 0, 0, 0, 0, 0, 0) for v in values)
+    return np.frombuffer(b"".join(map(bytes, made)), ROW_DTYPE)
+
+
+def numbers(*which: int) -> np.ndarray:
+    return np.array(which, np.int32)
+
+
+def test_what_changed_and_what_never_did() -> None:
+    history = History()
+    history.observe(numbers(0, 1), rows([1, 2], [3, 4]))
+    assert history.seen.tolist() == [0, 0], "there is nothing to compare with"
+    history.observe(numbers(0, 1), rows([1, 2], [3, 5]))
+    assert history.changed.tolist() == [False, True]
+    history.observe(numbers(0, 1), rows([1, 2], [3, 5]))
+    assert history.changed.tolist() == [False, False]
+    assert history.changed_ever.tolist() == [False, True]
+    assert history.seen.tolist() == [2, 2]
+
+
+def test_a_parameter_that_is_not_always_used() -> None:
+    history = History()
+    history.observe(numbers(0, 2), rows([1], [2]))
+    history.observe(numbers(2), rows([3]))
+    history.observe(numbers(0), rows([9]))
+    assert history.changed.tolist() == [True, False, False], "2 was not seen in this step"
+    assert history.seen.tolist() == [1, 0, 1]
+    history.observe(numbers(), rows())
+    assert history.seen.tolist() == [1, 0, 1]
+
+
+def test_the_smallest_change_counts() -> None:
+    history = History()
+    history.observe(numbers(0), rows([1.0, 2.0]))
+    history.observe(numbers(0), rows([np.nextafter(1.0, 2), 2.0]))
+    assert history.changed.tolist() == [True]
+    history.observe(numbers(0), rows([np.nan, 2.0]))
+    assert history.changed.tolist() == [True]
+    history.observe(numbers(0), rows([np.nan, 2.0]))
+    assert history.changed.tolist() == [False], "NaN is what it was"
+
+
+def test_digests() -> None:
+    found = digests(["one", "same", "other"], rows([1, 2], [1, 2], [1, 3]))
+    assert found["one"] == found["same"] != found["other"]
+    assert len(found["one"]) == 16

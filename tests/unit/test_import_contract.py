@@ -1,0 +1,60 @@
+"""Who may import whom: the contract holds, and breaks where somebody breaks it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.program import clean_environment
+
+ROOT = Path(__file__).parents[2]
+LINT = Path(sys.executable).with_name("lint-imports")
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check the package in a folder against the project's contract."""
+    words = [str(LINT), "--no-cache", "--config", str(ROOT / "pyproject.toml")]
+    environ = clean_environment() | {"PYTHONPATH": str(folder), "COLUMNS": "200"}
+    return subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package, to break."""
+    ignore = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "src/opscope", tmp_path / "opscope", ignore=ignore)
+    return tmp_path
+
+
+def test_the_contract_holds() -> None:
+    done = lint(ROOT / "src")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "statement"),
+    [
+        ("judge/lasting.py", "from opscope.watch import sink"),
+        ("settings/run.py", "from opscope.judge.watch_set import load"),
+        ("capture/steps.py", "from opscope.session import current_session"),
+        ("read/reader.py", "import opscope.analysis.check"),
+    ],
+)
+def test_a_forbidden_import_is_found_inside_a_function_too(
+    module: str, statement: str, copy: Path
+) -> None:
+    with open(copy / "opscope" / module, "a") as file:
+        file.write(f"\n\ndef _lazily() -> None:\n    {statement}\n")
+    done = lint(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "data flows one way BROKEN" in done.stdout
+
+
+def test_a_new_module_must_have_its_place(copy: Path) -> None:
+    (copy / "opscope/somewhere.py").write_text("")
+    done = lint(copy)
+    assert done.returncode == 1 and "somewhere" in done.stdout + done.stderr
