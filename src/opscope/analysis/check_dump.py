@@ -22,10 +22,10 @@ from opscope.analysis.check_values import (
     ends_of,
     in_range_by_rows,
 )
+from opscope.dump.format.subject import PARAMETER
 from opscope.errors import OpscopeError
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
 from opscope.read.dump import DumpRank, DumpValues
-from opscope.read.dump_names import PARAMETER
 from opscope.read.measure import Range, Tolerance, compare, count_in_range, measure
 from opscope.read.stored import Array, open_array, size_of
 from opscope.stats.native_cpu import load

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.dump.names import safe
+from opscope.dump.format.names import safe
+from opscope.dump.format.subject import PARAMETER
 from opscope.events import Node
-from opscope.read.dump_names import PARAMETER
 from opscope.stats.record import OUTPUT
 from opscope.watch.selection import is_of_class, is_watched, parameter_of
 from opscope.watch.watchpoint import Watchpoint

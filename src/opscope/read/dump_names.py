@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscope.dump.names import safe
+from opscope.dump.format.execution_order import HEADER
+from opscope.dump.format.names import safe
+from opscope.dump.format.subject import PARAMETER
 from opscope.messages import say_once
 from opscope.read.csv_lines import read_csv
 
-PARAMETER = "Parameter"
-_HEADER = "NodeExecutionOrder-FullNameWithScope"
 _INDEX = re.compile(r"-op\d+$")
 
 
@@ -54,4 +54,4 @@ def read_order(path: Path) -> list[str]:
         return []
     if read.trouble:
         say_once(f"{path} {read.trouble}; left out")
-    return [line[0] for line in read.lines if line and line[0] != _HEADER]
+    return [line[0] for line in read.lines if line and line[0] != HEADER]
