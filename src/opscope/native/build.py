@@ -6,8 +6,6 @@ library, and opscope works without it.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -16,11 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+from opscope.locks import one_at_a_time
 
 HERE = Path(__file__).parent
 
@@ -190,7 +189,9 @@ def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
         return Built(None, failed.read_text() if failed.exists() else "")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with _only_one(directory / f"{name}.lock"):
+        lock = directory / f"{name}.lock"
+        lock.touch()
+        with one_at_a_time(lock, _PATIENCE):
             return Built(target) if target.exists() else _make_or_note(plan, target, failed)
     except OSError:
         # The cache cannot be written to: a library for this process alone.
@@ -210,20 +211,6 @@ def cache_directory() -> Path:
     """Where libraries lie that were not built with the package."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold a lock, or go on without it after waiting long enough."""
-    with open(path, "w") as file:
-        give_up = time.monotonic() + _PATIENCE
-        while time.monotonic() < give_up:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.05)
-        yield
 
 
 def _make(plan: _Plan, target: Path) -> Built:

@@ -11,7 +11,7 @@ from opscope.dump.layout import MAPPING, NPY, OVERFLOW, PACK, SAMPLES, STATISTIC
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
 from opscope.read.csv_lines import count_in, read_csv
-from opscope.read.safetensors_file import read_head
+from opscope.read.saved_arrays import read_arrays
 from opscope.read.stored import Stored
 from opscope.regular import why
 from opscope.rundir.jsonlines import parse_object
@@ -75,7 +75,7 @@ def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
 def _packed(path: str, strange: list[str]) -> Iterator[tuple[str, Stored]]:
     """The values of a packed file: safetensors with the same names."""
     try:
-        arrays, metadata = read_head(path)
+        arrays, metadata = read_arrays(path)
         repeats = parse_object(metadata.get("repeats", "{}").encode("utf-8", "replace")) or {}
     except OpscopeError as error:
         say_once(str(error))

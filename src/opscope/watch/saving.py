@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from opscope.analysis.soundness import Birth
+from opscope.atomic_files import write_whole
 from opscope.events import Snapshot
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import encode
-from opscope.rundir.tensors import can_save, save_tensors
-from opscope.rundir.whole import write_whole
+from opscope.safetensors_file import can_save, save_tensors
 
 DEFAULT_LIMIT = 1 << 30
 _STATES = 3

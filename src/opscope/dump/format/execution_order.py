@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.atomic_files import TempFiles, append, make_directory
 from opscope.dump import layout
-from opscope.dump.files import TempFiles, append, make_directory
 from opscope.dump.format import csvtext
 
 HEADER = "NodeExecutionOrder-FullNameWithScope"

@@ -1,49 +1,30 @@
 """`values.safetensors`: the values of one iteration in one file, with an index at its head.
 
-The format of safetensors: eight bytes with the size of a JSON header, the header, the data without
-gaps. Values that were saved before in the same file are listed under `repeats` in its metadata;
-complex numbers are pairs of floats, which the end of their name tells.
+The format is that of safetensors. Values that were saved before in the same file are listed under
+`repeats` in its metadata; complex numbers are pairs of floats, which the end of their name tells.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from opscope.dump.files import TempFiles, write_all
+from opscope.atomic_files import TempFiles, write_all
 from opscope.dump.format.npy import Array
 from opscope.dump.layout import NPY
-from opscope.regular import LIMIT, open_regular
+from opscope.safetensors_file import CODES, DTYPES, SIZE, Entry, encode_head, framed, read_head
 
 VERSION = "1"
-_SIZE = struct.Struct("<Q")
+_MARK, _REPEATS = "opscope_dump", "repeats"
 _BUFFER = 4 * 2**20
 _AT_ONCE = 16 * 2**20
 _LARGE = 128 * 1024
 _ENTRY_BYTES = 80
-_CODES = {
-    "bool": "BOOL",
-    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
-}
-_DTYPES = {code: np.dtype(name) for name, code in _CODES.items()}
-
-
-class Entry(NamedTuple):
-    """Where in the data a value is."""
-
-    code: str
-    shape: tuple[int, ...]
-    start: int
-    end: int
 
 
 class Pack:
@@ -98,7 +79,7 @@ class Pack:
         dtype, shape = str(array.dtype), array.shape
         if array.dtype.kind == "c":
             dtype, shape = f"float{array.itemsize * 4}", (*shape, 2)
-        self._entries[name] = Entry(_CODES[dtype], shape, self._end, self._end + array.nbytes)
+        self._entries[name] = Entry(CODES[dtype], shape, self._end, self._end + array.nbytes)
         self._end += array.nbytes
 
     def _write(self, data: Any) -> None:
@@ -107,7 +88,7 @@ class Pack:
     def _write_buffer(self) -> None:
         if self._descriptor < 0:
             self._descriptor, self._path = self._temp.begin()
-            os.lseek(self._descriptor, _SIZE.size + self._reserve, os.SEEK_SET)
+            os.lseek(self._descriptor, SIZE.size + self._reserve, os.SEEK_SET)
         if self._buffer:
             self._write(self._buffer)
             self._buffer = bytearray()
@@ -116,7 +97,7 @@ class Pack:
         """Put the file in its place; returns its size."""
         header = self._header()
         if self._descriptor < 0:
-            content = [_SIZE.pack(len(header)), header, self._buffer]
+            content = [framed(header), self._buffer]
             size = sum(map(len, content))
             self._temp.place(path, content, size)
             return size
@@ -124,8 +105,7 @@ class Pack:
         if len(header) > self._reserve:
             self._move(header)
         else:
-            head = _SIZE.pack(self._reserve) + header.ljust(self._reserve)
-            os.pwrite(self._descriptor, head, 0)
+            os.pwrite(self._descriptor, framed(header, self._reserve), 0)
         size = os.fstat(self._descriptor).st_size
         self._close()
         self._temp.rename(self._path, path)
@@ -133,9 +113,9 @@ class Pack:
 
     def _move(self, header: bytes) -> None:
         """Copy the data to a file with room enough for the header."""
-        old, old_path, start = self._descriptor, self._path, _SIZE.size + self._reserve
+        old, old_path, start = self._descriptor, self._path, SIZE.size + self._reserve
         self._descriptor, self._path = self._temp.begin()
-        self._write(_SIZE.pack(len(header)) + header)
+        self._write(framed(header))
         while data := os.pread(old, _AT_ONCE, start):
             self._write(data)
             start += len(data)
@@ -152,13 +132,8 @@ class Pack:
         self._descriptor = -1
 
     def _header(self) -> bytes:
-        content: dict[str, object] = {
-            "__metadata__": {"opscope_dump": VERSION, "repeats": json.dumps(self._repeats)}
-        }
-        for name, (code, shape, start, end) in self._entries.items():
-            content[name] = {"dtype": code, "shape": shape, "data_offsets": (start, end)}
-        text = json.dumps(content, separators=(",", ":")).encode("utf-8", "backslashreplace")
-        return text.ljust(-(-len(text) // 8) * 8)
+        metadata = {_MARK: VERSION, _REPEATS: json.dumps(self._repeats)}
+        return encode_head(self._entries, metadata)
 
 
 class PackReader:
@@ -166,19 +141,16 @@ class PackReader:
 
     def __init__(self, path: Path) -> None:
         self._file = path
-        with open(open_regular(path, follow=True), "rb") as file:
-            (size,) = _SIZE.unpack(file.read(_SIZE.size))
-            whole = os.fstat(file.fileno()).st_size
-            if size > min(whole, LIMIT):
-                raise ValueError("its header does not end")
-            content = json.loads(file.read(size))
-        self._start = _SIZE.size + size
-        metadata = content.pop("__metadata__", {})
-        self.is_dump = "opscope_dump" in metadata
-        self._entries = {
-            name: _entry(name, entry, whole - self._start) for name, entry in content.items()
-        }
-        self.repeats: dict[str, str] = json.loads(metadata.get("repeats", "{}"))
+        head = read_head(path, follow=True)
+        self._start = head.start
+        self._entries = head.entries
+        self.is_dump = _MARK in head.metadata
+        self.repeats = _repeats_in(head.metadata.get(_REPEATS, "{}"))
+        for name, reason in head.damaged.items():
+            raise ValueError(f"{name!r}: {reason}")
+        for name, entry in self._entries.items():
+            if _is_complex(name) and not (entry.code[0] == "F" and entry.shape[-1:] == (2,)):
+                raise ValueError(f"{name!r} is not made of pairs of numbers")
         if not all(saved in self._entries for saved in self.repeats.values()):
             raise ValueError("a value repeats one that is not there")
 
@@ -192,7 +164,7 @@ class PackReader:
     def __getitem__(self, name: str) -> Array:
         """The value, read from the file as it is asked for."""
         code, shape, start, end = self._entries[self.repeats.get(name, name)]
-        dtype = _DTYPES[code]
+        dtype = np.dtype(DTYPES[code])
         if _is_complex(name):
             dtype, shape = np.dtype(f"complex{dtype.itemsize * 16}"), shape[:-1]
         count = (end - start) // dtype.itemsize
@@ -200,18 +172,13 @@ class PackReader:
         return array.reshape(shape)
 
 
-def _entry(name: str, entry: dict[str, Any], room: int) -> Entry:
-    """Where a value is, if it can be there."""
-    start, end = entry["data_offsets"]
-    found = Entry(entry["dtype"], tuple(entry["shape"]), start, end)
-    if not all(type(each) is int and each >= 0 for each in (*found.shape, start, end)):
-        raise ValueError(f"{name!r} has a place or shape that is none")
-    if found.end - found.start != math.prod(found.shape) * _DTYPES[found.code].itemsize:
-        raise ValueError(f"{name!r} has another size than its shape")
-    if end > room:
-        raise ValueError(f"{name!r} ends beyond the file")
-    if _is_complex(name) and (not found.code.startswith("F") or found.shape[-1:] != (2,)):
-        raise ValueError(f"{name!r} is not made of pairs of numbers")
+def _repeats_in(text: str) -> dict[str, str]:
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        found = None
+    if type(found) is not dict or not all(type(saved) is str for saved in found.values()):
+        raise ValueError("its repeats are no object of names")
     return found
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from pathlib import Path
 
-from opscope.dump.files import TempFiles, append, make_directory
+from opscope.atomic_files import TempFiles, append, make_directory
 from opscope.dump.format import csvtext, npy
 from opscope.dump.format.names import short_name
 from opscope.dump.format.pack import PackReader
@@ -44,10 +43,8 @@ def _open(pack: Path) -> PackReader:
         reader = PackReader(pack)
     except OSError as error:
         raise OpscopeError(f"{pack}: cannot be read: {why(error)}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except ValueError as error:
         raise OpscopeError(f"{pack}: cannot be read as a packed file ({error})") from None
-    except struct.error:
-        raise OpscopeError(f"{pack}: cannot be read as a packed file (it is too short)") from None
     if not reader.is_dump:
         raise OpscopeError(f"{pack}: is no packed file of a dump")
     return reader

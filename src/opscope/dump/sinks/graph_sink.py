@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import opscope
+from opscope.atomic_files import TempFiles, make_directory
 from opscope.dump import layout
-from opscope.dump.files import TempFiles, make_directory
 from opscope.dump.format import ir, onnx_model
 from opscope.dump.format.execution_order import Order
 from opscope.dump.format.graph import Graph, Signatures

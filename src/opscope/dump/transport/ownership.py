@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.atomic_files import make_directory
 from opscope.dump import layout
-from opscope.dump.files import make_directory
 from opscope.dump.format.manifest import run_of
-from opscope.dump.transport import forks
 from opscope.errors import OpscopeError
+from opscope.locks import FileLock, is_held, one_at_a_time
 from opscope.messages import say_once
 from opscope.regular import read_regular
 
@@ -25,13 +22,12 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 0.3
 _LAST_WRITES_S = 30.0
-_BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 def check_path_free(settings: DumpSettings, rank: int | None, run_id: str) -> None:
     """Raise if a live run writes into the path: another run, or this one's same rank."""
     if settings.path.is_dir():
-        with _one_at_a_time(settings.path):
+        with one_at_a_time(settings.path):
             _check_free(settings.path, rank, run_id)
 
 
@@ -40,24 +36,33 @@ class RankLock:
 
     def __init__(self, path: Path, rank: int, run_id: str) -> None:
         make_directory(path)
-        with _one_at_a_time(path):  # others must not see a lock without its holder
+        with one_at_a_time(path):  # others must not see a lock without its holder
             _check_free(path, rank, run_id)
             file = layout.lock_file(layout.rank_directory(path, rank))
-            self.descriptor = forks.own(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-            if not _lock(self.descriptor, fcntl.LOCK_EX):
+            self._lock = FileLock(file)
+            if not self._take():
                 self.release()
                 raise _in_use(path, _holder(file))
+            self.descriptor = self._lock.descriptor
             os.ftruncate(self.descriptor, 0)
             os.write(self.descriptor, json.dumps({"run": run_id, "pid": os.getpid()}).encode())
 
     def release(self) -> None:
         """Let go of the path."""
-        forks.close(self.descriptor)
+        self._lock.release()
+
+    def _take(self) -> bool:
+        """Lock it; waits a moment, because another process may just be looking."""
+        try:
+            return self._lock.take(_PATIENCE_S)
+        except OSError as error:
+            say_once(f"the dump's path cannot be locked ({error.strerror}); go on without")
+            return True
 
 
 def make_room(path: Path, rank: int, run_id: str) -> Path | None:
     """Move what earlier runs left to `.previous/{time}`; returns where. Needs the rank's lock."""
-    with _one_at_a_time(path):
+    with one_at_a_time(path):
         old = [
             directory
             for directory in layout.rank_directories(path)
@@ -74,7 +79,7 @@ def make_room(path: Path, rank: int, run_id: str) -> Path | None:
 def _is_old(directory: Path, rank: int, run_id: str) -> bool:
     if directory == layout.rank_directory(directory.parent, rank):
         return True
-    return not _is_held(layout.lock_file(directory)) and run_of(directory) != run_id
+    return not is_held(layout.lock_file(directory), unknown=False) and run_of(directory) != run_id
 
 
 def _new_directory(parent: Path) -> Path:
@@ -87,22 +92,11 @@ def _new_directory(parent: Path) -> Path:
     raise OSError(errno.EEXIST, "no free name", str(parent / name))
 
 
-@contextlib.contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _check_free(path: Path, rank: int | None, run_id: str) -> None:
     own = None if rank is None else layout.lock_file(layout.rank_directory(path, rank))
     for file in layout.lock_files(path):
         holder = _holder(file)
-        if not _is_held(file, _LAST_WRITES_S if _is_gone(holder) else 0):
+        if not is_held(file, _LAST_WRITES_S if _is_gone(holder) else 0, unknown=False):
             continue
         if holder.get("run") != run_id or file == own:
             raise _in_use(path, holder)
@@ -112,33 +106,6 @@ def _is_gone(holder: dict[str, object]) -> bool:
     """Whether the training process is no more, so that only its last values are being written."""
     pid = holder.get("pid")
     return isinstance(pid, int) and not Path(f"/proc/{pid}").exists()
-
-
-def _is_held(file: Path, patience_s: float = 0) -> bool:
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return not _lock(descriptor, fcntl.LOCK_SH, patience_s)
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, kind: int, patience_s: float = _PATIENCE_S) -> bool:
-    """Lock a file; waits a moment, because another process may just be looking."""
-    give_up = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-            return True
-        except OSError as error:
-            if error.errno not in _BUSY:
-                say_once(f"the dump's path cannot be locked ({error.strerror}); go on without")
-                return True
-        if time.monotonic() >= give_up:
-            return False
-        time.sleep(0.01)
 
 
 def _holder(file: Path) -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import opscope
-from opscope.dump.transport import forks
+from opscope import locks
 from opscope.dump.transport.memory import SharedMemory, create
 from opscope.dump.transport.writer import Outcome, WriterError
 
@@ -57,8 +57,8 @@ class WriterProcess:
         finally:
             for each in (descriptor, bell, reply):
                 os.close(each)
-        forks.own(self.bell)
-        forks.own(self._replies)
+        locks.own(self.bell)
+        locks.own(self._replies)
         self._heard = b""
         self._ended = False
 
@@ -68,7 +68,7 @@ class WriterProcess:
         while not self._ended:
             if not self._listen(max(due - time.monotonic(), 0)):
                 return None
-        forks.close(self._replies)
+        locks.close(self._replies)
         said = self._said("outcome")
         if said is None:
             raise WriterError(self._said("failure") or self._last_words())
@@ -88,7 +88,7 @@ class WriterProcess:
 
     def hang_up(self) -> None:
         """Publish nothing more: it ends when it has read everything."""
-        forks.close(self.bell)
+        locks.close(self.bell)
 
     def _listen(self, timeout: float | None) -> bool:
         """Hear what it says; False if it said nothing in this time."""

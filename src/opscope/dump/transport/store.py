@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from opscope.atomic_files import TempFiles, append, make_directory
 from opscope.dump import layout
-from opscope.dump.files import TempFiles, append, make_directory
 from opscope.dump.format import csvtext, npy
 from opscope.dump.format.batch import Batch
 from opscope.dump.format.digest import digest

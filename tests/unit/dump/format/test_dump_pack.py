@@ -8,7 +8,7 @@ import torch
 from made_dump import NewDump, make_node
 from safetensors.numpy import load_file
 
-from opscope.dump.files import TempFiles, make_directory
+from opscope.atomic_files import TempFiles, make_directory
 from opscope.dump.format.pack import Pack, PackReader
 from opscope.dump.format.unpack import unpack
 

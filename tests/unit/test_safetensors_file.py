@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from opscope.rundir.tensors import can_save, save_tensors
+from opscope.safetensors_file import CODES, DTYPES, Entry, can_save, framed, read_head, save_tensors
 
 safetensors = pytest.importorskip("safetensors.torch")
 
@@ -79,3 +80,56 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         save_tensors(path, Breaks())  # type: ignore[arg-type]
     assert {*safetensors.load_file(path)} == {"old"}
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_the_head_says_where_everything_is(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    save_tensors(path, {"a": torch.ones(2, 3), "b": torch.ones(4, dtype=torch.int16)}, {"k": "v"})
+    head = read_head(path)
+    assert head.entries == {"a": Entry("F32", (2, 3), 0, 24), "b": Entry("I16", (4,), 24, 32)}
+    assert (head.metadata, head.damaged) == ({"k": "v"}, {})
+    assert head.start + 32 == path.stat().st_size
+    assert {*CODES.values()} == {*DTYPES}
+
+
+GOOD = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ([], "must be an object"),
+        ({}, '"dtype" must be one of'),
+        (GOOD | {"dtype": "X"}, '"dtype" must be one of'),
+        (GOOD | {"dtype": ["U8"]}, '"dtype" must be one of'),
+        (GOOD | {"shape": [-2]}, '"shape" must be a list'),
+        (GOOD | {"shape": [True, 2]}, '"shape" must be a list'),
+        (GOOD | {"shape": [3]}, '"data_offsets" must be the places of 3 bytes'),
+        (GOOD | {"data_offsets": [0, 2, 2]}, '"data_offsets" must be the places of 2 bytes'),
+        (GOOD | {"data_offsets": [1, 3]}, '"data_offsets" must be the places of 2 bytes'),
+        (GOOD | {"data_offsets": None}, '"data_offsets" must be the places of 2 bytes'),
+    ],
+)
+def test_entries_that_cannot_be_are_named(tmp_path: Path, entry: object, reason: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(framed(json.dumps({"good": GOOD, "bad": entry}).encode()) + b"ab")
+    head = read_head(path)
+    assert {*head.entries} == {"good"}
+    assert head.damaged["bad"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"short", "too short"),
+        (b"\xff" * 20, "longer than the file"),
+        (framed(b"[]"), "no JSON object"),
+        (framed(b"[" * 100_000), "nested too deeply"),
+        (framed(b"{"), "Expecting"),
+        (framed(b'{"__metadata__": {"k": 1}}'), "no object of texts"),
+    ],
+)
+def test_heads_that_cannot_be(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match=reason):
+        read_head(tmp_path / "x")
