@@ -9,6 +9,7 @@
 
 #include "chunks.h"
 #include "dispatch.h"
+#include "generated/record.h"
 #include "layouts.h"
 #include "results.h"
 #include "stats.h"
@@ -44,7 +45,7 @@ int fill(const void* data, int dtype, int ndim, const int64_t* sizes, const int6
   if (!whole(kernels->row, job, threads, part)) return 1;
   Numbers out;
   const uint64_t count = static_cast<uint64_t>(layout.count);
-  Kind kind = kFloat;
+  RowKind kind = kFloat;
   if (count > 0 && is_integer(dtype)) {
     kind = part.int_high >> 63 > 0 ? kUint : kInt;
     finish_ints(part, repeat, out);
@@ -168,13 +169,12 @@ int opscope_pair(const void* a, const void* b, int dtype, int ndim, const int64_
 }
 
 void opscope_copy(const int64_t* pairs, int64_t count) {
-  constexpr size_t kKind = 2, kNumbers = 24, kBytes = 128;  // as opscope/stats/record.py has them
   for (int64_t i = 0; i < count; ++i) {
     const char* from = reinterpret_cast<const char*>(pairs[2 * i]);
     char* to = reinterpret_cast<char*>(pairs[2 * i + 1]);
-    std::memcpy(to + kNumbers, from + kNumbers, kBytes - kNumbers);
-    to[kKind] = from[kKind];
-    __atomic_store_n(to, from[0], __ATOMIC_RELEASE);
+    std::memcpy(to + kNumbers, from + kNumbers, kRecordBytes - kNumbers);
+    to[kKindAt] = from[kKindAt];
+    __atomic_store_n(to + kValidAt, from[kValidAt], __ATOMIC_RELEASE);
   }
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "chunks.h"
 #include "dispatch.h"
+#include "generated/record.h"
 #include "stats.h"
 
 namespace opscope {
@@ -14,16 +16,19 @@ namespace {
 // Squares of float64 numbers between these neither overflow, however many there are, nor vanish.
 constexpr double kSafeLow = 1e-130, kSafeHigh = 1e140;
 
-// bytes 24 … 127 of a record; opscope.stats.record has the layout
+// A record from kNumbers on.
 struct Numbers {
   uint64_t count;
   uint64_t low, high;  // the bits of a float64, int64 or uint64
   double mean, mean_abs, l2, std;
   uint64_t nan, posinf, neginf, zero, negative, positive;
 };
-static_assert(sizeof(Numbers) == 104);
-
-enum Kind : uint8_t { kFloat = 0, kInt = 1, kUint = 2 };
+static_assert(sizeof(Numbers) == kRecordBytes - kNumbers);
+static_assert(offsetof(Numbers, low) == kMinAt - kNumbers);
+static_assert(offsetof(Numbers, mean) == kMeanAt - kNumbers);
+static_assert(offsetof(Numbers, std) == kStdAt - kNumbers);
+static_assert(offsetof(Numbers, nan) == kNanAt - kNumbers);
+static_assert(offsetof(Numbers, positive) == kPositiveAt - kNumbers);
 
 uint64_t bits_of(double value) {
   uint64_t bits;
@@ -114,10 +119,10 @@ void finish_ints(const Partial& part, uint64_t repeat, Numbers& out) {
   out.std = std::sqrt(value_of(part.spread) / n);
 }
 
-void write(void* record, Kind kind, const Numbers& numbers) {
+void write(void* record, RowKind kind, const Numbers& numbers) {
   auto* bytes = static_cast<unsigned char*>(record);
-  bytes[2] = kind;
-  std::memcpy(bytes + 24, &numbers, sizeof numbers);
+  bytes[kKindAt] = kind;
+  std::memcpy(bytes + kNumbers, &numbers, sizeof numbers);
 }
 
 }  // namespace
