@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opscope.messages import say_once
+from opscope.stats.devices import KINDS
 
 if TYPE_CHECKING:
     from opscope.settings.dump import DumpSettings
@@ -29,10 +30,12 @@ def without_idle_choice(settings: DumpSettings) -> DumpSettings:
 def _count_devices() -> int | None:
     """How many devices torch sees; None if it is not known."""
     torch = sys.modules.get("torch")
-    if torch is None or torch._C._get_accelerator().type not in ("cpu", "cuda"):
+    if torch is None:
         return None
-    count: int = torch.cuda.device_count()  # does not wake the driver, so forks still work
-    return count
+    accelerator = torch._C._get_accelerator().type
+    if accelerator == "cpu":
+        return sum(kind.count(torch) for kind in KINDS.values())
+    return KINDS[accelerator].count(torch) if accelerator in KINDS else None
 
 
 def _say_no_effect() -> None:
