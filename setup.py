@@ -8,7 +8,7 @@ into the user's cache; otherwise the first run does so, or `opscope doctor --bui
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import subprocess
 import sys
@@ -19,7 +19,6 @@ from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
 PACKAGES = Path(__file__).parent / "src"
-SOURCE = PACKAGES / "opscope" / "native" / "build.py"
 BUILD_HOOK = """
 import torch
 from opscope.native.hook_library import build_hook
@@ -28,13 +27,10 @@ print("opscope: built", build_hook(torch).path or "no hook")
 
 
 def builder() -> ModuleType:
-    """`opscope.native.build`, without the package that is only about to be installed."""
-    spec = importlib.util.spec_from_file_location("opscope_native_build", SOURCE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """`opscope.native.build` of the package that is only about to be installed."""
+    if str(PACKAGES) not in sys.path:
+        sys.path.insert(0, str(PACKAGES))
+    return importlib.import_module("opscope.native.build")
 
 
 def build_hook() -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from opscope.stats.cuda import forms, kernels, launch
+from opscope.stats.cuda import forms, launch, parts_kernel
 from opscope.stats.cuda.digest import digest
 from opscope.stats.cuda.engine import CudaRows
 from opscope.stats.cuda.pair import pair_tensor
@@ -83,7 +83,7 @@ def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], N
     limit = changes.get("programs", forms.PROGRAMS)
     group = threads * unroll * 16 // form.size
     constants = {
-        "load": getattr(kernels.tl, form.load),
+        "load": getattr(parts_kernel.tl, form.load),
         "form": form.code,
         "group": group,
         "aligned": True,
@@ -96,7 +96,7 @@ def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], N
     options = forms.registers(form)
     if "maxnreg" in changes:
         options = {"maxnreg": changes["maxnreg"]} if changes["maxnreg"] else {}
-    k = launch.compiled(kernels.parts, 6, constants, threads // 32, **options)
+    k = launch.compiled(parts_kernel.parts, 6, constants, threads // 32, **options)
     parts = torch.empty(2 * limit * forms.SLOTS, dtype=torch.int64, device="cuda")
     head = torch.empty(8, dtype=torch.int64, device="cuda")
 
@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--json", help="also write the numbers to this file")
     options = parser.parse_args()
     name = torch.cuda.get_device_name()
-    note("machine", gpu=name, torch=torch.__version__, triton=kernels.triton.__version__)
+    note("machine", gpu=name, torch=torch.__version__, triton=parts_kernel.triton.__version__)
     if options.tune:
         tune()
     else:

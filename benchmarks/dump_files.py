@@ -32,7 +32,7 @@ import torch
 from workloads import WORKLOADS
 
 import opscope
-from opscope.dump.sink import DumpSink
+from opscope.dump.sinks.dump_sink import DumpSink
 from opscope.events import Call, Node, Output, Phase, Stack, StepRecord, Value
 from opscope.settings.dump import load_dump_settings
 
@@ -75,7 +75,7 @@ def writer_of(directory: Path) -> int:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             command = path.read_bytes()
-            if b"opscope.dump.worker" in command and str(directory).encode() in command:
+            if b"opscope.dump.transport.worker" in command and str(directory).encode() in command:
                 return int(path.parent.name)
     raise RuntimeError("there is no process that writes")
 

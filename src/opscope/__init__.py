@@ -167,7 +167,7 @@ def set_dump(target: Any, enabled: bool = True) -> None:
     Forward and backward belong together. It may be called at any time; `enabled=False` takes a
     mark off, also from a part of what is marked.
     """
-    from opscope.dump.marks import marks
+    from opscope.dump.selection.marks import marks
     from opscope.session import current_session
 
     marks.set(target, enabled)

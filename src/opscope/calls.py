@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from opscope.events import Node, Output, Source
+from opscope.native import shared
 
-MOST_VARIANTS = 64
+MOST_VARIANTS = shared.MOST_VARIANTS
 """So many ways in which the inputs of a node come about are told apart."""
 
 

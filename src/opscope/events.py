@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from opscope.native import shared
+
 if TYPE_CHECKING:
     from opscope.calls import Calls
     from opscope.rows import Rows
@@ -241,16 +243,16 @@ class Want(enum.IntFlag):
     """What a sink wants of a node."""
 
     NOTHING = 0
-    INPUT_STATS = 1
-    OUTPUT_STATS = 2
-    INPUT_VALUES = 4
-    OUTPUT_VALUES = 8
-    OUTSIDE_STATS = 16
+    INPUT_STATS = shared.INPUT_STATS
+    OUTPUT_STATS = shared.OUTPUT_STATS
+    INPUT_VALUES = shared.INPUT_VALUES
+    OUTPUT_VALUES = shared.OUTPUT_VALUES
+    OUTSIDE_STATS = shared.OUTSIDE_STATS
     """Statistics of the inputs that come from outside the step (parameters, batch, ...), but for
     an optimizer's state: its row is that of the output that wrote it in the step before."""
-    PARAMETERS = 32
+    PARAMETERS = shared.PARAMETERS
     """Parameters and buffers this node reads, each once per step, before it runs."""
-    ARGUMENTS = 64
+    ARGUMENTS = shared.ARGUMENTS
     """`Node.arguments` as they are in each call, not only in the first."""
 
 

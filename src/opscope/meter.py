@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from opscope.events import Output, Source
 from opscope.messages import say_once
 from opscope.rows import Kinds
-from opscope.stats.engine import Engine, Ticket
+from opscope.stats.devices import Ticket
+from opscope.stats.engine import Engine
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
 from opscope.stats.native_cpu import copy_records
 from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, ROW_BYTES, VALID
@@ -203,7 +204,7 @@ class Meter:
     def _note_write(self, tensor: Any) -> None:
         self._clock += 1
         self._written[storage_start(tensor)] = self._clock
-        if tensor.is_cuda:
+        if not tensor.is_cpu:
             self.engine.before_write(tensor)
 
     def so_far(self) -> list[Span]:

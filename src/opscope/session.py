@@ -28,8 +28,8 @@ from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
     from opscope.capture.torch_capture import TorchCapture
-    from opscope.dump.graph_sink import GraphSink
-    from opscope.dump.sink import DumpSink
+    from opscope.dump.sinks.dump_sink import DumpSink
+    from opscope.dump.sinks.graph_sink import GraphSink
     from opscope.events import Sink
     from opscope.live.control import Live
     from opscope.pipeline import Pipeline
@@ -263,8 +263,8 @@ class Session:
         sinks: list[Sink] = []
         settings, dump = self.settings, None
         if settings.dump is not None:
-            from opscope.dump.debug_sink import dump_sink
-            from opscope.dump.ownership import check_path_free
+            from opscope.dump.sinks.debug_sink import dump_sink
+            from opscope.dump.transport.ownership import check_path_free
 
             check_path_free(settings.dump, environment_rank(os.environ), self.run_id)
             dump = dump_sink(settings.dump, self.run_id, settings.include)
@@ -345,7 +345,7 @@ class Session:
 
     def _graph_sink(self, dump: DumpSink | None) -> GraphSink:
         """Writes the graphs of a dump, or without one if the script or the environment asks."""
-        from opscope.dump.graph_sink import GraphSink
+        from opscope.dump.sinks.graph_sink import GraphSink
 
         def takes(step: int) -> bool:
             if dump is not None:

@@ -20,7 +20,7 @@ from helpers.forked import forked_opscope as opscope
 from helpers.models import Trained, assert_identical, ddp, shards
 from helpers.program import python
 from helpers.recorder import Recorder, recording
-from opscope.dump.ownership import RankLock
+from opscope.dump.transport.ownership import RankLock
 from opscope.errors import OpscopeError
 from opscope.events import Call, Value
 from opscope.read.run import open_run

@@ -223,7 +223,7 @@ def test_devices_that_are_not_listed_are_left_out(tmp_path: Path) -> None:
 
 def test_marks_and_arguments(tmp_path: Path) -> None:
     import opscope as api
-    from opscope.dump.marks import marks
+    from opscope.dump.selection.marks import marks
 
     model = Net().cuda()
     marks.clear()

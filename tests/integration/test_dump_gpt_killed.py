@@ -19,7 +19,7 @@ import pytest
 from test_dump_shared import load, write_config
 
 from helpers.program import clean_environment
-from opscope.dump.pack import PackReader
+from opscope.dump.format.pack import PackReader
 
 GPT = Path(__file__).parents[2] / "examples" / "tiny_gpt.py"
 STEPS = 10

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import opscope
-from opscope.dump.marks import marks
+from opscope.dump.selection.marks import marks
 from opscope.errors import OpscopeError
 
 

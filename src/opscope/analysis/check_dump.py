@@ -12,7 +12,7 @@ import numpy as np
 from opscope.analysis.dump_evidence import DumpEvidence, chains_of
 from opscope.analysis.scope import Scope
 from opscope.calls import Calls
-from opscope.dump.names import safe
+from opscope.dump.format.names import safe
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
 from opscope.judge.condition import TRAINING, WEIGHT
 from opscope.judge.evaluator import Evaluator, Part

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from opscope.native import shared
+
 _UNDECLARED_MUTATIONS = {
     # Their schemas do not say that running_mean and running_var are written in training.
     "aten::native_batch_norm": ("running_mean", "running_var"),
@@ -53,7 +55,8 @@ _FILLING = {
 }
 
 
-NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
+NEW, SEVERAL, VIEW = shared.NEW, shared.SEVERAL, shared.VIEW
+WRITE, NOTHING, GENERAL = shared.WRITE, shared.NOTHING, shared.GENERAL
 """What an operator makes: one or several new tensors, one view of its first input, the one tensor
 it writes to, no tensor, or anything else."""
 

@@ -10,9 +10,17 @@ import torch
 
 from opscope.capture.scopes import Scope
 from opscope.events import Node, Phase
+from opscope.native import shared
 
 # Small integers instead of `Phase` members: they are part of a key that is hashed per operator.
-SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, LOOSE_TAIL, DATA, EARLY_DATA = range(9)
+SETUP, FORWARD, BACKWARD, OPTIMIZER = (
+    shared.SETUP,
+    shared.FORWARD,
+    shared.BACKWARD,
+    shared.OPTIMIZER,
+)
+EVAL, DATA, EARLY_DATA = shared.EVAL, shared.DATA, shared.EARLY_DATA
+TAIL, LOOSE_TAIL = shared.TAIL, shared.LOOSE_TAIL
 """TAIL is the stretch between backward and the optimizer, where clipping happens; LOOSE_TAIL is the
 same where only the next differentiable operator can tell that a step has begun; EARLY_DATA is the
 loading of data during setup."""
@@ -28,11 +36,11 @@ PHASES = (
     Phase.DATA,
 )
 
-KEPT_NUMBERS = 1 << 16
+KEPT_NUMBERS = shared.KEPT_NUMBERS
 """More numbers than these at once were not made by one operator: they were not watched."""
 
 
-MOST_NODES = 64
+MOST_NODES = shared.MOST_NODES
 """A call site that a pass comes by more often than this has no more nodes: the last one recurs."""
 
 

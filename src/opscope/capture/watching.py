@@ -58,6 +58,7 @@ from opscope.events import (
 )
 from opscope.messages import say_once
 from opscope.names import GRADIENTS, RECOMPUTE, ROOT, node_name
+from opscope.native import shared
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.record import INPUT, OUTPUT
 
@@ -84,7 +85,7 @@ _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
 _OUTSIDE_STATS, _ARGUMENTS = int(Want.OUTSIDE_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
 UNKNOWN = Outside("outside", "")
-MANY = 16
+MANY = shared.MANY_OUTPUTS
 """So many outputs are read together: those of foreach and fused operators."""
 Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
 """A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""

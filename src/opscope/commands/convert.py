@@ -11,10 +11,9 @@ import argparse
 from pathlib import Path
 
 from opscope.commands.output import add_json_flag, print_json, print_line
+from opscope.dump import layout
 from opscope.errors import OpscopeError
 from opscope.messages import say
-
-_PREVIOUS = ".previous"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Unpack every packed file and say how many there were."""
-    from opscope.dump.unpack import unpack
+    from opscope.dump.format.unpack import unpack
 
     path: Path = args.path
     packs = _packs_in(path)
@@ -50,15 +49,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _packs_in(path: Path) -> list[Path]:
-    from opscope.dump.pack import FILE_NAME
-
     if path.is_file():
         return [path]
     if not path.exists():
         raise OpscopeError(f"{path}: there is no such file or directory")
-    packs = sorted(each for each in path.rglob(FILE_NAME) if _PREVIOUS not in each.parts)
+    packs = sorted(each for each in path.rglob(layout.PACK) if layout.PREVIOUS not in each.parts)
     if not packs:
         raise OpscopeError(
-            f"{path}: there is no {FILE_NAME} in it; only dumps with file_format bin have one"
+            f"{path}: there is no {layout.PACK} in it; only dumps with file_format bin have one"
         )
     return packs

@@ -1,8 +1,12 @@
 """The dump: operator data written in the directory layout of MindSpore's Dump.
 
-`sink.DumpSink` hears the events, `debug_sink` has those that look for trouble, `graph_sink` the one
-that writes graphs; `picking` takes what is wanted out of a step's rows. `direct` writes at once,
-`background` has the process of `worker` do it; the rest is one file per kind of output. Only
-sessions and commands import this folder. `ownership` imports no framework, so a path in use is
-reported before torch is loaded.
+| folder or file | holds | imports |
+|---|---|---|
+| `layout` | where each file lies | nothing of opscope |
+| `format` | what is in each file | `layout` |
+| `transport` | how values get from the training thread into files | `layout`, `format` |
+| `selection` | what the user wants of which operator | `layout`, `format` |
+| `sinks` | what hears the events and puts the others together | all of these |
+
+Sessions and commands use this folder; readers use `layout` and `format` only.
 """

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from opscope.atomic_files import write_whole
 from opscope.rundir.jsonlines import encode, read_object
 from opscope.rundir.layout import run_key
-from opscope.rundir.whole import write_whole
 from opscope.user_state import state_directory
 
 NEEDED = ("fastapi", "uvicorn", "websockets")

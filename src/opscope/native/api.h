@@ -1,5 +1,5 @@
 /* The C ABI of opscope's statistics library: no Python, no torch, called through ctypes or from
- * another library. Records and dtype numbers are those of opscope/stats/record.py. */
+ * another library. Records and dtype numbers are those of opscope/native/shared.py. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Fills in byte 2 (kind) and bytes 24 to 127 of a record of 128 bytes; touches no other byte.
+/* Fills in the kind of a record and all its numbers; touches no other byte.
  * Strides are in elements. `range` is null or {low, high}; then *in_range gets the number of
  * elements from low to high, both included. `threads` is an upper bound, and results do not depend
  * on it. Returns 0, or 1 if the dtype has no kernel or memory ran out. */

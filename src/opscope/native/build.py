@@ -6,8 +6,6 @@ library, and opscope works without it.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -16,11 +14,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+from opscope.locks import one_at_a_time
+from opscope.native.headers import stats_headers
 
 HERE = Path(__file__).parent
 
@@ -90,6 +90,7 @@ def build_stats(directory: Path | None = None, only_find: bool = False) -> Built
         [HERE / source for source in STATS_SOURCES],
         variants={"stats.cpp": STATS_VARIANTS},
         flags=("-DOPSCOPE_X86",) if _X86 else (),
+        headers=stats_headers(),
         directory=directory,
         only_find=only_find,
     )
@@ -102,6 +103,7 @@ def build(
     variants: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
     include: Sequence[str | Path] = (),
     flags: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
     own_runtime: bool = True,
     directory: Path | None = None,
@@ -110,7 +112,8 @@ def build(
     """Make `name`.so of the sources, unless it is there already.
 
     A source named in `variants` is compiled once per variant, with that variant's flags and
-    `OPSCOPE_VARIANT` defined as its name. `libraries` are arguments of the linker. With
+    `OPSCOPE_VARIANT` defined as its name. `headers` are texts that sources include by their names,
+    as `generated/NAME`. `libraries` are arguments of the linker. With
     `own_runtime` the C++ runtime goes into the library. In a `directory` that is given the file is
     called `name`.so; in the cache its name says what it was made of. With `only_find` nothing is
     built: no path and no reason mean that it has not been tried.
@@ -119,7 +122,7 @@ def build(
         compiler = _compiler()
         units = list(_units(sources, variants or {}))
         options = (*_FLAGS, *(f"-I{path}" for path in include), *flags)
-        plan = _Plan(compiler, units, options, tuple(libraries), own_runtime)
+        plan = _Plan(compiler, units, options, headers or {}, tuple(libraries), own_runtime)
         if directory is not None:
             return _make(plan, directory / f"{name}.so")
         return _in_cache(plan, f"{name}-{plan.key()}.so", only_find)
@@ -143,6 +146,7 @@ class _Plan(NamedTuple):
     compiler: list[str]
     units: list[_Unit]
     options: tuple[str, ...]
+    made_headers: Mapping[str, str]
     libraries: tuple[str, ...]
     own_runtime: bool
 
@@ -151,8 +155,9 @@ class _Plan(NamedTuple):
         sources = {unit.source for unit in self.units}
         headers = {header for source in sources for header in source.parent.glob("*.h")}
         units = [(unit.source.name, unit.variant, unit.flags) for unit in self.units]
+        made = sorted(self.made_headers.items())
         digest = hashlib.sha256(
-            repr((units, self.options, self.libraries, platform.machine())).encode()
+            repr((units, self.options, *made, self.libraries, platform.machine())).encode()
         )
         digest.update(_run([*self.compiler, "--version"]).stdout)
         for path in sorted(sources | headers):
@@ -190,7 +195,9 @@ def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
         return Built(None, failed.read_text() if failed.exists() else "")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with _only_one(directory / f"{name}.lock"):
+        lock = directory / f"{name}.lock"
+        lock.touch()
+        with one_at_a_time(lock, _PATIENCE):
             return Built(target) if target.exists() else _make_or_note(plan, target, failed)
     except OSError:
         # The cache cannot be written to: a library for this process alone.
@@ -212,24 +219,11 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
 
 
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold a lock, or go on without it after waiting long enough."""
-    with open(path, "w") as file:
-        give_up = time.monotonic() + _PATIENCE
-        while time.monotonic() < give_up:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.05)
-        yield
-
-
 def _make(plan: _Plan, target: Path) -> Built:
     """Compile next to the target, and rename: it appears complete or not at all."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as work:
         made = Path(work) / target.name
+        _write_headers(plan.made_headers, Path(work) / "generated")
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             objects = list(pool.map(lambda unit: _compile(plan, unit, Path(work)), plan.units))
         _link(plan, objects, made)
@@ -237,10 +231,16 @@ def _make(plan: _Plan, target: Path) -> Built:
     return Built(target)
 
 
+def _write_headers(headers: Mapping[str, str], directory: Path) -> None:
+    directory.mkdir()
+    for name, text in headers.items():
+        (directory / name).write_text(text)
+
+
 def _compile(plan: _Plan, unit: _Unit, work: Path) -> str:
     made = work / f"{unit.source.stem}-{unit.variant}.o"
     defines = [f"-DOPSCOPE_VARIANT={unit.variant}"] if unit.variant else []
-    command = [*plan.compiler, *plan.options, *unit.flags, *defines]
+    command = [*plan.compiler, f"-I{work}", *plan.options, *unit.flags, *defines]
     _demand([*command, "-c", str(unit.source), "-o", str(made)])
     return str(made)
 

@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "api.h"
+#include "generated/record.h"
 
 namespace {
 
-constexpr int kRecordBytes = 128;
-constexpr int kSideAt = 1, kSlotAt = 4, kNodeAt = 12, kCallAt = 16, kShapeAt = 20;
-constexpr int kKindAt = 2, kMinAt = 32, kMaxAt = 40, kFirstFloatAt = 48, kLastFloatAt = 72;
-constexpr int kInt = 1, kUint = 2;
+using namespace opscope;
+
+constexpr int kFirstFloatAt = kMeanAt, kLastFloatAt = kStdAt;
 constexpr int kLongestNumber = 32;
 
 template <class T>
@@ -147,7 +147,7 @@ extern "C" int64_t opscope_csv(int64_t count, const void* records, const int64_t
     out.integer(at<uint32_t>(record, kCallAt));
     out.integer(moments[0]);
     out.integer(moments[1]);
-    if (record[kSideAt] == 0) {
+    if (record[kIoAt] == kInput) {
       out.text("input,", 6);
     } else {
       out.text("output,", 7);

@@ -8,6 +8,7 @@ from typing import Any
 
 from opscope.messages import say_once
 from opscope.native.build import HERE, Built, build
+from opscope.native.headers import hook_headers
 
 HOOK = "hook"
 _SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp")
@@ -34,6 +35,7 @@ def build_hook(torch: Any, only_find: bool = False) -> Built:
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             f'-DOPSCOPE_BUILT_FOR="{versions}"',
         ],
+        headers=hook_headers(),
         libraries=[f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10", "-ldl"],
         own_runtime=False,
         only_find=only_find,

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "generated/dtype_numbers.h"
+
 namespace opscope {
 
 // Dimensions that are larger than 1; more of them have more elements than 64 bits can count.
@@ -13,16 +15,6 @@ constexpr int kMaxDims = 64;
 
 // Elements per partial result. It does not depend on the number of threads, so neither do results.
 constexpr int64_t kChunk = int64_t{1} << 18;
-
-// c10::ScalarType, as in opscope.stats.record.DTYPES.
-enum Dtype : int {
-  kUint8 = 0, kInt8 = 1, kInt16 = 2, kInt32 = 3, kInt64 = 4,
-  kFloat16 = 5, kFloat32 = 6, kFloat64 = 7,
-  kComplex32 = 8, kComplex64 = 9, kComplex128 = 10, kBool = 11, kBfloat16 = 15,
-  kFloat8E5m2 = 23, kFloat8E4m3fn = 24, kFloat8E5m2fnuz = 25, kFloat8E4m3fnuz = 26,
-  kUint16 = 27, kUint32 = 28, kUint64 = 29, kUint1 = 30, kUint7 = 36, kInt1 = 37, kInt7 = 43,
-  kFloat8E8m0fnu = 44,
-};
 
 using Wide = __int128;
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Collection
 from functools import cached_property
@@ -12,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from opscope.dump.layout import MANIFEST, METADATA, ORDERS, SETTINGS, STATISTIC, graph_of_order_file
 from opscope.errors import OpscopeError
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase, Stack
 from opscope.names import PARAMETER, is_backward, is_optimizer, parent_of, type_in
 from opscope.read.checked import DamagedError, Fields
 from opscope.read.csv_lines import count_in
-from opscope.read.dump_files import STATISTIC, Listed, list_directory
+from opscope.read.dump_files import Listed, list_directory
 from opscope.read.dump_names import FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
 from opscope.read.row_store import Records
@@ -29,9 +29,6 @@ from opscope.rundir.layout import rank_directories
 from opscope.stats.record import INPUT, INT, OUTPUT, ROW_DTYPE, UINT, VALID, joined
 from opscope.stats.row import Row
 
-METADATA = ".dump_metadata"
-ORDERS = "execution_order"
-_ORDER = re.compile(r"ms_execution_order_graph_([0-9]{1,9})\.csv")
 _SIDES = {IO.INPUT.value: INPUT, IO.OUTPUT.value: OUTPUT}
 _NO_STACK = Stack(0, ())
 _EVERYTHING = frozenset(Row._fields)
@@ -102,12 +99,12 @@ class DumpRank:
     @cached_property
     def manifest(self) -> dict[str, Any] | None:
         """What the dump says of itself."""
-        return read_object(self.path / METADATA / "manifest.json")
+        return read_object(self.path / MANIFEST)
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """The settings it was made with, as far as they can be read."""
-        content = read_object(self.path / METADATA / "data_dump.json") or {}
+        content = read_object(self.path / SETTINGS) or {}
         common = content.get("common_dump_settings")
         return common if isinstance(common, dict) else {}
 
@@ -137,7 +134,8 @@ class DumpRank:
         """Graph → its operators in the order they ran."""
         folder = self.path / ORDERS
         files = entries(folder) if is_directory(folder) else []
-        found = {int(m[1]): read_order(f) for f in files if (m := _ORDER.fullmatch(f.name))}
+        graphs = {graph_of_order_file(file.name): file for file in files}
+        found = {graph: read_order(f) for graph, f in graphs.items() if graph is not None}
         for graph in {graph for graph, _ in self.directories} - found.keys():
             self._note(
                 f"{ORDERS} has nothing of graph {graph}: names of operators are those of files"

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from opscope.dump.layout import MAPPING, NPY, OVERFLOW, PACK, SAMPLES, STATISTIC
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
 from opscope.read.csv_lines import count_in, read_csv
-from opscope.read.safetensors_file import read_head
+from opscope.read.saved_arrays import read_arrays
 from opscope.read.stored import Stored
 from opscope.regular import why
 from opscope.rundir.jsonlines import parse_object
 
-STATISTIC, MAPPING, PACK = "statistic.csv", "mapping.csv", "values.safetensors"
-_TABLES = (STATISTIC, MAPPING, "overflow.csv", "samples.csv")
+_TABLES = (STATISTIC, MAPPING, OVERFLOW, SAMPLES)
 _PARTS = 10
-_NPY = ".npy"
 
 
 class Listed(NamedTuple):
@@ -65,7 +64,7 @@ def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
         return
     for name in names:
         path = f"{directory}/{name}"
-        if name.endswith(_NPY):
+        if name.endswith(NPY):
             yield name, Stored(path)
         elif name == PACK:
             yield from _packed(path, strange)
@@ -76,7 +75,7 @@ def _saved(directory: Path, strange: list[str]) -> Iterator[tuple[str, Stored]]:
 def _packed(path: str, strange: list[str]) -> Iterator[tuple[str, Stored]]:
     """The values of a packed file: safetensors with the same names."""
     try:
-        arrays, metadata = read_head(path)
+        arrays, metadata = read_arrays(path)
         repeats = parse_object(metadata.get("repeats", "{}").encode("utf-8", "replace")) or {}
     except OpscopeError as error:
         say_once(str(error))
@@ -91,7 +90,7 @@ def _packed(path: str, strange: list[str]) -> Iterator[tuple[str, Stored]]:
 
 def _in_pack(name: str, stored: Stored) -> Stored:
     """Complex numbers are pairs of floats, which the name tells."""
-    is_complex = name.removesuffix(_NPY).rpartition(".")[2].startswith("complex")
+    is_complex = name.removesuffix(NPY).rpartition(".")[2].startswith("complex")
     if not is_complex or not stored.dtype.startswith("float") or stored.shape[-1:] != (2,):
         return stored
     dtype = f"complex{2 * int(stored.dtype.removeprefix('float'))}"

@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscope.dump.names import safe
+from opscope.dump.format.execution_order import HEADER
+from opscope.dump.format.names import safe
 from opscope.messages import say_once
 from opscope.names import PARAMETER, type_in
 from opscope.read.csv_lines import read_csv
-
-_HEADER = "NodeExecutionOrder-FullNameWithScope"
 
 
 class FullNames:
@@ -52,4 +51,4 @@ def read_order(path: Path) -> list[str]:
         return []
     if read.trouble:
         say_once(f"{path} {read.trouble}; left out")
-    return [line[0] for line in read.lines if line and line[0] != _HEADER]
+    return [line[0] for line in read.lines if line and line[0] != HEADER]

@@ -12,7 +12,7 @@ import numpy as np
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
 from opscope.read.measure import measure
-from opscope.read.safetensors_file import read_head
+from opscope.read.saved_arrays import read_arrays
 from opscope.read.stored import Array, Stored, open_array
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_object
@@ -99,5 +99,5 @@ def tensors_in(state: Path) -> Iterator[tuple[str, SavedTensor]]:
 
 def read_safetensors(path: Path) -> list[SavedTensor]:
     """What is in a safetensors file; the elements stay where they are until asked for."""
-    arrays = read_head(path).arrays
+    arrays = read_arrays(path).arrays
     return [SavedTensor(name, code, stored) for name, (code, stored) in arrays.items()]

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opscope.locks import is_held
 from opscope.rundir import layout
 from opscope.rundir.ending import FAILED, FINISHED, STOPPED
 from opscope.rundir.jsonlines import read_object
-from opscope.rundir.locks import is_held
 
 RUNNING, KILLED = "running", "killed"
 _WORST_FIRST = (RUNNING, FAILED, STOPPED, KILLED, FINISHED)

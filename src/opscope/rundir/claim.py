@@ -7,12 +7,12 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from opscope.atomic_files import write_first
+from opscope.locks import is_held
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import run_name
-from opscope.rundir.locks import is_held
 from opscope.rundir.retention import is_alive
-from opscope.rundir.whole import write_first
 
 _FRESH_SECONDS = 60.0
 """Ranks start within this time of each other; an older claim counts only while its run lives."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opscope.atomic_files import write_whole
 from opscope.messages import say_once
 from opscope.rundir.row_index import Records, build_index, encode_index
 from opscope.rundir.stat_files import StatFile
@@ -29,7 +30,6 @@ from opscope.rundir.thinning import (
     steps_in,
     thin,
 )
-from opscope.rundir.whole import write_whole
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
 
 MIB = 1 << 20

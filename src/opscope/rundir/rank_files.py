@@ -9,18 +9,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from opscope.atomic_files import Reserved, write_whole
 from opscope.calls import Calls
 from opscope.events import Node, Stack, StepRecord
+from opscope.locks import FileLock
+from opscope.messages import say_once
 from opscope.rows import Rows
 from opscope.rundir import layout
 from opscope.rundir.ending import Ending
 from opscope.rundir.jsonlines import JsonLines, encode
-from opscope.rundir.locks import RankLock
 from opscope.rundir.orders import OrderBook
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
-from opscope.rundir.whole import Reserved, write_whole
 
 
 class RankFiles:
@@ -29,7 +30,7 @@ class RankFiles:
     def __init__(self, run: Path, rank: int, budget: int) -> None:
         self._path = layout.rank_directory(run, rank)
         self._path.mkdir()
-        self.lock = RankLock(self._path / layout.LOCK)
+        self.lock = _locked(self._path / layout.LOCK)
         write_whole(self._path / layout.RANK_FILE, encode(_facts(rank), indent=1))
         self._end_file = Reserved(self._path / layout.END_FILE)
         self._incomplete_file = Reserved(self._path / layout.INCOMPLETE_FILE)
@@ -100,7 +101,7 @@ class RankFiles:
     def close(self, ending: Ending) -> None:
         """Finish: no space stays reserved, and the end is on record."""
         with contextlib.ExitStack() as stack:
-            stack.callback(self.lock.close)
+            stack.callback(self.lock.release)
             stack.callback(self._incomplete_file.give_back)
             for lines in self._lines:
                 stack.callback(lines.close)
@@ -138,3 +139,13 @@ def _facts(rank: int) -> dict[str, Any]:
         "executable": sys.executable,
         "started": now(),
     }
+
+
+def _locked(path: Path) -> FileLock:
+    """The lock that a living rank holds: how others know that it is alive."""
+    lock = FileLock(path)
+    try:
+        lock.take()
+    except OSError as error:
+        say_once(f"{path} cannot be locked ({error.strerror}); the run will look alive")
+    return lock

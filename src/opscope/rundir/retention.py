@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from opscope.locks import is_held
 from opscope.messages import say_once
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import LOCK, RUN_FILE, rank_directories
-from opscope.rundir.locks import is_held
 
 _RETIRED = ".retired-"
 

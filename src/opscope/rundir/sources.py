@@ -5,10 +5,10 @@ from __future__ import annotations
 import linecache
 from pathlib import Path
 
+from opscope.atomic_files import write_whole
 from opscope.events import Stack
 from opscope.messages import say_once
 from opscope.rundir.layout import SOURCES, copied_source
-from opscope.rundir.whole import write_whole
 
 FILE_LIMIT = 1 << 20
 TOTAL_LIMIT = 64 << 20

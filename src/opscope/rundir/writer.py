@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope._version import __version__
+from opscope.atomic_files import write_first
 from opscope.events import BaseSink, Node, StepRecord, Want
 from opscope.messages import say_once
 from opscope.rows import Rows
@@ -21,7 +22,6 @@ from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import encode
 from opscope.rundir.rank_files import RankFiles
 from opscope.rundir.records import now, torch_version
-from opscope.rundir.whole import write_first
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import description
 
@@ -134,7 +134,7 @@ class RunWriter(BaseSink):
         self._wanted = Want.NOTHING
         files, self._files = self._files, None
         if files is not None:
-            files.lock.close()
+            files.lock.release()
 
 
 def _facts() -> dict[str, Any]:

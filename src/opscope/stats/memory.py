@@ -14,9 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.native import shared
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE
 
-NEXT, END, ADDRESS = range(3)
+NEXT, END, ADDRESS = shared.NEXT, shared.END, shared.ADDRESS
 _FIRST_CHUNK, _LARGEST_CHUNK = 1024 * ROW_BYTES, 16_384 * ROW_BYTES
 
 Buffer = bytearray | mmap.mmap

@@ -10,76 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.native import shared
 from opscope.stats.row import Row
 
-ROW_BYTES = 128
+ROW_BYTES = shared.RECORD_BYTES
 VALID = 1
-INPUT, OUTPUT = 0, 1
-FLOAT, INT, UINT = 0, 1, 2
+INPUT, OUTPUT = shared.INPUT, shared.OUTPUT
+FLOAT, INT, UINT = shared.FLOAT, shared.INT, shared.UINT
 """How min and max of a row are stored: float64, int64 or uint64."""
-
-DTYPES = {
-    "uint8": 0,
-    "int8": 1,
-    "int16": 2,
-    "int32": 3,
-    "int64": 4,
-    "float16": 5,
-    "float32": 6,
-    "float64": 7,
-    "complex32": 8,
-    "complex64": 9,
-    "complex128": 10,
-    "bool": 11,
-    "bfloat16": 15,
-    "float8_e5m2": 23,
-    "float8_e4m3fn": 24,
-    "float8_e5m2fnuz": 25,
-    "float8_e4m3fnuz": 26,
-    "uint16": 27,
-    "uint32": 28,
-    "uint64": 29,
-    **{f"uint{bits}": 29 + bits for bits in range(1, 8)},
-    **{f"int{bits}": 36 + bits for bits in range(1, 8)},
-    "float8_e8m0fnu": 44,
-}
+DTYPES = shared.DTYPES
 """dtype name → its number, which is torch's own (`c10::ScalarType`)."""
 
 HEAD = struct.Struct("<BBBxIiIII")
 """valid, io, kind, slot, step, node, call, shape: what a record begins with."""
-KIND = 2
+_FIELDS = shared.RECORD_FIELDS
+KIND = _FIELDS["kind"][1]
 """Where the kind of a record is."""
-NUMBERS = 24
+NUMBERS = shared.NUMBERS
 """Where the numbers of a record begin."""
 _NUMBERS = {kind: struct.Struct(f"<Q{code}{code}dddd6Q") for kind, code in enumerate("dqQ")}
-
-_FIELDS = {
-    "valid": ("u1", 0),
-    "io": ("u1", 1),
-    "kind": ("u1", KIND),
-    "slot": ("<u4", 4),
-    "step": ("<i4", 8),
-    "node": ("<u4", 12),
-    "call": ("<u4", 16),
-    "shape": ("<u4", 20),
-    "count": ("<u8", 24),
-    "min": ("<f8", 32),
-    "max": ("<f8", 40),
-    "min_int": ("<i8", 32),
-    "max_int": ("<i8", 40),
-    "min_uint": ("<u8", 32),
-    "max_uint": ("<u8", 40),
-    "mean": ("<f8", 48),
-    "mean_abs": ("<f8", 56),
-    "l2": ("<f8", 64),
-    "std": ("<f8", 72),
-    "nan": ("<u8", 80),
-    "posinf": ("<u8", 88),
-    "neginf": ("<u8", 96),
-    "zero": ("<u8", 104),
-    "negative": ("<u8", 112),
-    "positive": ("<u8", 120),
-}
 
 BAD, BAD_END = _FIELDS["nan"][1], _FIELDS["zero"][1]
 """Where a record counts NaN, +Inf and -Inf, one after the other."""

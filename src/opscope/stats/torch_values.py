@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.stats.devices import is_known
+
 _AS_IS = ("float64", "float32", "float16", "complex128", "complex64", "bool")
 _INTS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 PLAIN_DTYPES = frozenset(_AS_IS + _INTS)
@@ -94,7 +96,7 @@ def is_plain(tensor: Any) -> bool:
     if cls not in _ordinary_types() or tensor.dtype not in _conversions():
         return False
     return bool(
-        (tensor.is_cpu or tensor.is_cuda)
+        is_known(tensor)
         and tensor.layout is _torch().strided
         and not tensor.is_nested
         and not _is_wrapped(tensor)

@@ -18,7 +18,8 @@ from torch import nn
 from opscope.capture.guards import quiet
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
-from opscope.rundir.tensors import can_save, save_tensors
+from opscope.regular import why
+from opscope.safetensors_file import DTYPES, Entry, can_save, read_head, save_tensors
 from opscope.train.optimizer_state import pack, unpack
 
 _OPTIMIZER = "optimizer."
@@ -144,24 +145,26 @@ def _real(name: str, tensor: Any) -> Any:
 
 
 def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    from opscope.read.safetensors_file import read_head
-
-    head = read_head(path)
     try:
+        head = read_head(path, follow=True)
         notes = json.loads(head.metadata.get("opscope", "{}"))
-    except ValueError:
-        raise OpscopeError(f"{path} cannot be read: its notes are no JSON") from None
+    except OSError as error:
+        raise OpscopeError(f"{path} cannot be read: {why(error)}") from None
+    except ValueError as error:
+        raise OpscopeError(f"{path} cannot be read: {error}") from None
+    for name, problem in head.damaged.items():
+        say_once(f"{path}: {name} {problem}; left out")
     with open(path, "rb") as file:
-        tensors = {name: _tensor(file, *entry) for name, entry in head.arrays.items()}
+        tensors = {name: _tensor(file, head.start, entry) for name, entry in head.entries.items()}
     for name in notes.get("complex", ()):
         tensors[name] = torch.view_as_complex(tensors[name])
     return tensors, notes
 
 
-def _tensor(file: Any, code: str, stored: Any) -> torch.Tensor:
-    dtype = getattr(torch, _NARROW.get(code, stored.dtype))
-    tensor = torch.empty(stored.shape, dtype=dtype)
-    file.seek(stored.start)
+def _tensor(file: Any, start: int, entry: Entry) -> torch.Tensor:
+    dtype = getattr(torch, _NARROW.get(entry.code, DTYPES[entry.code]))
+    tensor = torch.empty(entry.shape, dtype=dtype)
+    file.seek(start + entry.start)
     if tensor.numel():
         file.readinto(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return tensor

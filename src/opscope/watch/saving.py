@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from opscope.atomic_files import write_whole
 from opscope.events import Snapshot
 from opscope.judge.origin.birth import Birth
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import encode
-from opscope.rundir.tensors import can_save, save_tensors
-from opscope.rundir.whole import write_whole
+from opscope.safetensors_file import can_save, save_tensors
 
 DEFAULT_LIMIT = 1 << 30
 _STATES = 3

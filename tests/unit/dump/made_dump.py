@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # also where pytest i
 
 from helpers.made_rows import MadeRows
 from opscope.calls import Calls
-from opscope.dump.sink import DumpSink
+from opscope.dump.sinks.dump_sink import DumpSink
 from opscope.events import (
     IO,
     Call,

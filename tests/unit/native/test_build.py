@@ -74,7 +74,14 @@ def _other_flags(source: Path) -> build.Built:
     return made(source, "43")
 
 
-@pytest.mark.parametrize("change", [_other_source, _other_header, _other_flags])
+def _other_made_header(source: Path) -> build.Built:
+    return made(source, headers={"numbers.h": "#define THE_ANSWER 42\n"})
+
+
+CHANGES = [_other_source, _other_header, _other_flags, _other_made_header]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_another_one_is_made_when_something_changed(
     source: Path, change: Callable[[Path], build.Built]
 ) -> None:
@@ -95,6 +102,13 @@ def test_a_source_is_compiled_once_per_variant(source: Path) -> None:
     assert path is not None, reason
     library = ctypes.CDLL(str(path))
     assert library.answer_one() == library.answer_two() == 42
+
+
+def test_headers_are_made_for_the_sources(source: Path) -> None:
+    source.write_text('#include "generated/numbers.h"\n' + SOURCE)
+    path, reason = made(source, "THE_ANSWER", headers={"numbers.h": "#define THE_ANSWER 7\n"})
+    assert path is not None, reason
+    assert ctypes.CDLL(str(path)).answer_plain() == 7
 
 
 def test_a_directory_that_is_given(source: Path, tmp_path: Path) -> None:

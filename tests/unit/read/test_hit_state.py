@@ -14,7 +14,7 @@ from made_run import write_run
 from opscope.commands import main
 from opscope.errors import OpscopeError
 from opscope.read.hit_state import find_state, read_safetensors, states_in, tensors_in
-from opscope.rundir.tensors import save_tensors
+from opscope.safetensors_file import save_tensors
 
 
 @pytest.fixture

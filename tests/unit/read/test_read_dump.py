@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_files import FC, GRADIENT, RELU, MadeFiles
 
-from opscope.dump.names import NameBook
+from opscope.dump.format.names import NameBook
 from opscope.errors import OpscopeError
 from opscope.events import Phase
 from opscope.read.dump import HAS_INF, is_dump, open_dump

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from opscope.rundir.jsonlines import JsonLines, LineTail, dumps, encode, encode_plain, read_object
-from opscope.rundir.whole import write_first, write_whole
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -75,13 +74,3 @@ def test_odd_text_survives(tmp_path: Path) -> None:
 def test_no_file_has_no_lines(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "none") == []
     assert read_object(tmp_path / "none") is None
-
-
-def test_the_first_writer_wins_and_leaves_no_draft(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    write_first(path, b"first")
-    write_first(path, b"second")
-    assert path.read_bytes() == b"first"
-    write_whole(path, b"third")
-    assert path.read_bytes() == b"third"
-    assert list(tmp_path.iterdir()) == [path]

@@ -7,20 +7,12 @@
 #include <algorithm>
 #include <string>
 
+#include "generated/device_rows.h"
+
 namespace opscope {
 namespace {
 
-// The cursor of a DeviceRows.
-enum { kHead, kHeadEnd, kPart, kPartEnd, kSlot, kStream };
-constexpr int64_t kHeadBytes = 64, kPartBytes = 88, kPrograms = 264, kVeryLarge = 2048;
-constexpr int64_t kCoarse = 64, kGathered = 1024, kWidest = 32;
-constexpr int64_t kGroupBytes = 256 * 4 * 16, kGatheredBytes = kGathered * kGroupBytes;
-// Larger tensors are best read at once, while they are in the device's cache.
-constexpr int64_t kSmallBytes = int64_t{1} << 20, kMiddleBytes = int64_t{4} << 20;
-constexpr int64_t kHeldBytes = int64_t{64} << 20;
-constexpr int64_t kTinyBytes = 4 * kGroupBytes;
-constexpr int64_t kMost = 256, kEntry = 5 * 8;
-constexpr int64_t kMostInRuns = int64_t{1} << 31, kVectorBytes = 16;
+constexpr int64_t kGatheredBytes = kGathered * kGroupBytes;
 enum { kTiny, kSmall, kMiddle };
 constexpr size_t kClasses = 3;
 

@@ -14,9 +14,8 @@
 
 namespace opscope {
 
-constexpr size_t kMany = 16;     // as in capture/eager.py
 constexpr int64_t kMoment = 8;   // in calls
-constexpr size_t kNan = 80, kPosinf = 88, kNeginf = 96;  // in a record, as stats/record.py has it
+constexpr size_t kNan = kNanAt, kPosinf = kPosinfAt, kNeginf = kNeginfAt;  // in a record
 
 inline uint64_t count_at(const char* record, size_t offset) {
   uint64_t count = 0;

@@ -52,9 +52,9 @@ void run(const std::vector<Job>& jobs, RowFunction row) {
 }
 
 char* RowBook::take() {
-  if (cursor[0] == cursor[1]) checked(PyObject_CallNoArgs(advance.get()));
-  char* record = reinterpret_cast<char*>(cursor[2] + cursor[0]);
-  cursor[0] += kRecordBytes;
+  if (cursor[kNext] == cursor[kEnd]) checked(PyObject_CallNoArgs(advance.get()));
+  char* record = reinterpret_cast<char*>(cursor[kAddress] + cursor[kNext]);
+  cursor[kNext] += kRecordBytes;
   return record;
 }
 

@@ -15,13 +15,10 @@
 
 #include "cuda_rows.h"
 #include "flat_map.h"
+#include "generated/record.h"
 #include "python_objects.h"
 
 namespace opscope {
-
-constexpr int kRecordBytes = 128;
-constexpr int kNumbers = 24;  // where a record's numbers begin
-constexpr uint8_t kInput = 0, kOutput = 1;
 
 // opscope_row of the statistics library.
 using RowFunction = int (*)(const void*, int, int, const int64_t*, const int64_t*, int,

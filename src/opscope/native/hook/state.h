@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "flat_map.h"
+#include "generated/capture.h"
 #include "known.h"
 #include "python_objects.h"
 #include "rows.h"
@@ -22,16 +23,7 @@ namespace opscope {
 
 using Arguments = c10::ArrayRef<const c10::IValue>;
 
-// As in capture/thread_state.py and capture/operators.py.
-enum Phase { kSetup, kForward, kBackward, kOptimizer, kEval, kTail, kLooseTail, kData,
-             kEarlyData };
-constexpr Py_ssize_t kMostVariants = 64;  // as in calls.py
-constexpr long kMostNodes = 64;  // as in capture/thread_state.py
-enum Kind { kNew, kSeveral, kView, kWrite, kNothing, kGeneral };
-enum Want { kInputStats = 1, kOutputStats = 2, kInputValues = 4, kOutputValues = 8,
-            kOutsideStats = 16, kParameters = 32 };
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
-constexpr int kArguments = 64;
 
 // What is known of an operator; made when it is first seen and never let go.
 struct Operator {

@@ -14,8 +14,6 @@
 
 namespace opscope {
 
-constexpr int64_t kKeptNumbers = int64_t{1} << 16;  // as in capture/thread_state.py
-
 inline PyObject* node_at(PyObject* site, const Pass& pass) {  // borrowed; null: Python makes it
   if (hook->site_serial.number(site) != pass.serial) return hook->site_first.get(site);
   PyObject* more = hook->site_more.get(site);

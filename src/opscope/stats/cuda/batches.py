@@ -5,17 +5,18 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from opscope.native import shared
 from opscope.stats.cuda.forms import Form, programs
 from opscope.stats.cuda.launch import Kernel
 from opscope.stats.cuda.ring import HostMemory
 from opscope.stats.torch_values import storage_start
 
-ENTRY = struct.Struct("5q")
+ENTRY = struct.Struct(f"{shared.ENTRY_BYTES // 8}q")
 TABLE_ENTRIES = 1024
 """Entries in one block of memory for tables; a batch takes part of it."""
-MOST = 256
+MOST = shared.MOST_IN_BATCH
 """Tensors in one batch."""
-WIDEST = 32
+WIDEST = shared.MOST_PROGRAMS_IN_BATCH
 """Programs for each: every one of them reads its entry in the table from the host's memory."""
 
 pack_entry = ENTRY.pack_into

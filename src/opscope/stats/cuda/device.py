@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any, NamedTuple
 
+from opscope.native import shared
 from opscope.stats.cuda.batches import ENTRY, Batch, pack_entry, table_memory
 from opscope.stats.cuda.forms import (
     COARSE,
@@ -24,21 +25,22 @@ from opscope.stats.cuda.streams import Event
 from opscope.stats.cuda.ticket import Finished
 from opscope.stats.torch_values import storage_address
 
-SMALL_BYTES, MIDDLE_BYTES = 1 << 20, 4 << 20
+SMALL_BYTES, MIDDLE_BYTES = shared.SMALL_BYTES, shared.MIDDLE_BYTES
 """Tensors up to these sizes wait for company; the former are cut as if they were alone."""
 GATHERED_BYTES = GATHERED * GROUP_BYTES
 """Tensors up to this size do so while many come at once."""
-HELD_BYTES = 64 << 20
+HELD_BYTES = shared.HELD_BYTES
 """So much memory of small tensors is held at most before they are read."""
 _ENTRY_BYTES = ENTRY.size
-_TINY_BYTES = 4 * GROUP_BYTES
+_TINY_BYTES = shared.TINY_BYTES
 """Tensors up to this size are not mixed with larger ones, whose many programs they do not need."""
 _SMALL, _TINY, _MIDDLE = range(3)
 _CLASSES = 3
 """Of sizes."""
 
 
-HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
+HEAD, HEAD_END, SLOT, STREAM = shared.HEAD, shared.HEAD_END, shared.SLOT, shared.STREAM
+PART, PART_END = shared.PART, shared.PART_END
 """In the cursor: where the next head and parts go and where their memory ends, where the address
 of the next record is to be written, and the stream in use."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,10 +14,8 @@ from opscope.stats.cuda.forms import FORMS, forms
 from opscope.stats.cuda.layout import readable
 from opscope.stats.cuda.streams import CudaStreams, NoStreams
 from opscope.stats.cuda.ticket import Ticket
+from opscope.stats.devices import OnDevice
 from opscope.stats.torch_values import storage_address
-
-OnDevice = Callable[[int, DeviceRows | FallbackRows], None]
-"""Told of the index of a device and of what computes its rows."""
 
 
 class CudaRows:

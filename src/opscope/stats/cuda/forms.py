@@ -9,29 +9,31 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
+from opscope.native import shared
+
 FLOAT, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0FNU, BYTE, DOUBLE, INT, UINT64, COMPLEX = range(11)
 """Forms. Up to and including BYTE the hot loop is in float32; from DOUBLE on it is in float64."""
 
-PROGRAMS = 264
+PROGRAMS = shared.PROGRAMS
 """So many programs read a large tensor, and one more its last elements; half as many more above
 32 MiB. A program reads at most 1000 groups."""
-COARSE, GATHERED = 64, 1024
+COARSE, GATHERED = shared.COARSE, shared.GATHERED
 """In groups: up to which size programs read several of them; while tensors are gathered."""
-_VERY_LARGE = 2048
+_VERY_LARGE = shared.VERY_LARGE
 """In groups."""
-THREADS = 256
-UNROLL = 4
-GROUP_BYTES = THREADS * UNROLL * 16
+THREADS = shared.THREADS
+UNROLL = shared.UNROLL
+GROUP_BYTES = shared.GROUP_BYTES
 """A program reads groups of so many bytes: four vectors of 16 bytes per thread."""
 
-SLOTS = 11
+SLOTS = shared.PART_SLOTS
 """Numbers in the partial row of a program: min, max, mean, mean |x|, std, finite elements, zeros,
 negatives, then NaN, +Inf and -Inf, or for integers their sum and the sum of their absolute values
 (modulo 2⁶⁴)."""
-PART_BYTES = SLOTS * 8
-HEAD_BYTES = 64
+PART_BYTES = shared.PART_BYTES
+HEAD_BYTES = shared.HEAD_BYTES
 """What a finishing program needs to know: address of the parts, how many, elements, form, times."""
-OUT_BYTES = 128
+OUT_BYTES = shared.RECORD_BYTES
 """A finished row: kind, then the 13 numbers in the order of a record, then nothing."""
 
 

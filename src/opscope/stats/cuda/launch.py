@@ -61,19 +61,19 @@ class LaunchInfo(NamedTuple):
 @functools.cache
 def parts_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
     """The kernel of partial rows for elements of this form; `device` is the current one."""
-    from opscope.stats.cuda import kernels
+    from opscope.stats.cuda.parts_kernel import parts
 
     constants = _constants(form, aligned, precise)
-    return compiled(kernels.parts, 6, constants, forms.THREADS // 32, **forms.registers(form))
+    return compiled(parts, 6, constants, forms.THREADS // 32, **forms.registers(form))
 
 
 @functools.cache
 def runs_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
     """The same for a tensor with gaps."""
-    from opscope.stats.cuda import kernels
+    from opscope.stats.cuda.parts_kernel import parts_of_runs
 
     constants = _constants(form, aligned, precise)
-    return compiled(kernels.parts_of_runs, 10, constants, forms.THREADS // 32)
+    return compiled(parts_of_runs, 10, constants, forms.THREADS // 32)
 
 
 def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
@@ -103,9 +103,9 @@ def _has_ptx() -> bool:
 @functools.cache
 def finish_kernel(device: int) -> Kernel:
     """The kernel that finishes rows; `device` is the current one."""
-    from opscope.stats.cuda import kernels
+    from opscope.stats.cuda.finish_kernel import finish
 
-    return compiled(kernels.finish, 2, {"block": 128}, 4)
+    return compiled(finish, 2, {"block": 128}, 4)
 
 
 def launch_info(dtype: Any, aligned: bool = True, precise: bool = True) -> LaunchInfo:

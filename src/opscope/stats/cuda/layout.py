@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-_VECTOR_BYTES = 16
-_MOST = 2**31
+from opscope.native import shared
+
+_VECTOR_BYTES = shared.VECTOR_BYTES
+_MOST = shared.MOST_IN_RUNS
 """Elements of a tensor in runs: the kernel divides 32-bit numbers."""
 
 

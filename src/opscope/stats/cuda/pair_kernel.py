@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from opscope.stats.cuda.kernels import BYTE, COMPLEX, DOUBLE, INT, UINT64, _float32, _modulus
+from opscope.stats.cuda.kernel_basics import BYTE, COMPLEX, DOUBLE, INT, UINT64, _float32, _modulus
 
 WIDTH = tl.constexpr(4)
 SLOTS = tl.constexpr(9)

@@ -1,0 +1,97 @@
+"""What happens before the rank is known, and with it the directory: kept and written later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opscope.dump.format.batch import Batch
+from opscope.dump.format.subject import Label
+from opscope.dump.layout import Place
+from opscope.dump.sinks.recorder import Recorder
+from opscope.events import Call, Node, Source
+from opscope.messages import say_once
+from opscope.stats.torch_values import unsupported_reason
+
+DEFAULT_LIMIT = 256 * 2**20
+
+
+class EarlyRecorder:
+    """Keeps events with copies of their tensors, up to `limit` bytes."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._room = limit
+        self._events: list[tuple[str, tuple[Any, ...]]] = []
+
+    def input(
+        self,
+        place: Place,
+        label: Label,
+        call: Call,
+        slot: int,
+        tensor: Any,
+        source: Source | None,
+        original: Any = None,
+    ) -> None:
+        """An input as it was before its operator ran."""
+        if self._fits(tensor):
+            self._keep("input", place, label, call, slot, _copy(tensor), source)
+
+    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
+        """An output, right after its operator ran."""
+        if self._fits(tensor):
+            self._keep("output", place, label, call, slot, _copy(tensor))
+
+    def parameter(
+        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+    ) -> None:
+        """A parameter or buffer as it is used in the step."""
+        if self._fits(tensor):
+            self._keep("parameter", place, label, time_us, _copy(tensor), source)
+
+    def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
+        """A tensor from outside."""
+        if self._fits(tensor):
+            self._keep("constant", graph, label, time_us, _copy(tensor))
+
+    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
+        """The arguments of an operator that are no tensors."""
+        self._keep("arguments", place, label, arguments)
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        """A line of a table of an iteration."""
+        self._keep("line", place, table, header, line)
+
+    def rows(self, batch: Batch) -> None:
+        """Rows that are ready; their memory is the batch's own."""
+        self._keep("rows", batch)
+
+    def finish(
+        self,
+        iteration: int,
+        complete: bool,
+        orders: Mapping[int, list[Node]],
+        passes: Sequence[int] = (),
+    ) -> None:
+        """A step has ended."""
+        self._keep("finish", iteration, complete, orders, passes)
+
+    def replay(self, recorder: Recorder) -> None:
+        """Tell everything to the one that writes."""
+        for name, arguments in self._events:
+            getattr(recorder, name)(*arguments)
+        self._events.clear()
+
+    def _keep(self, name: str, *arguments: Any) -> None:
+        self._events.append((name, arguments))
+
+    def _fits(self, tensor: Any) -> bool:
+        if not unsupported_reason(tensor):
+            self._room -= tensor.numel() * tensor.element_size()
+        if self._room < 0:
+            say_once("dump: the setup is too large to keep; the rest of it is not dumped")
+        return self._room >= 0
+
+
+def _copy(tensor: Any) -> Any:
+    return tensor if unsupported_reason(tensor) else tensor.detach().cpu().clone()

@@ -1,0 +1,71 @@
+"""What the dump asks of those who write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from opscope.dump.format.batch import Batch
+from opscope.dump.format.subject import Sighting
+from opscope.dump.layout import Place
+from opscope.events import Source
+
+
+class Outcome(NamedTuple):
+    """How it ended."""
+
+    iterations: int
+    summary: str
+    failure: str
+    """Why it ended early, if it did."""
+
+
+class WriterError(Exception):
+    """The process that writes cannot go on; the message says why."""
+
+
+class Writer(Protocol):
+    """Writes values, rows and step ends, in the order in which they are given."""
+
+    def value(
+        self,
+        seen: Sighting,
+        tensor: Any,
+        source: Source | None,
+        changing: bool,
+        measures: bool,
+    ) -> str:
+        """Write a value, with its row if `measures`; returns why it cannot be, if it cannot.
+
+        `source` tells where the value was made, so that it may be recognised as an input;
+        `changing` says that its operator has changed it in place.
+        """
+
+    def rows(self, batch: Batch) -> None:
+        """Write rows that are ready."""
+
+    def line(self, place: Place, table: str, header: str, line: str) -> None:
+        """Add a line to a table of an iteration."""
+
+    def text(self, place: Place, name: str, text: str) -> None:
+        """Write a small file of an iteration."""
+
+    def skip(self, name: str, io: str, slot: int, reason: str) -> None:
+        """Note a value that cannot be saved."""
+
+    def order(self, graph: int, names: Sequence[str]) -> None:
+        """The order of a graph's operators, when it is another than before."""
+
+    def finish(
+        self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
+    ) -> None:
+        """A step has ended."""
+
+    def describe(self, description: str) -> None:
+        """What is known of the framework and the device by now."""
+
+    def fail(self, failure: str) -> None:
+        """Note that the dump ends early."""
+
+    def close(self, failure: str) -> Outcome:
+        """Return when everything is written; `failure` is why the dump ended early, if it did."""

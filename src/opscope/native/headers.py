@@ -1,0 +1,89 @@
+"""C++ headers of the numbers in `shared.py`, made when a library is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opscope.native import shared
+
+_RECORD_H = "record.h"
+
+
+def stats_headers() -> dict[str, str]:
+    """The headers of the statistics library, by name."""
+    return {_RECORD_H: _record(), "dtype_numbers.h": _dtype_numbers()}
+
+
+def hook_headers() -> dict[str, str]:
+    """The headers of the native observer, by name."""
+    return {_RECORD_H: _record(), "capture.h": _capture(), "device_rows.h": _device_rows()}
+
+
+def _record() -> str:
+    return _header(
+        "The layout of a record, and of the memory that records are written into.",
+        _constants("int", {"kRecordBytes": shared.RECORD_BYTES, "kNumbers": shared.NUMBERS}),
+        _constants("int", {f"{_name(f)}At": at for f, (_, at) in shared.RECORD_FIELDS.items()}),
+        _constants("uint8_t", _named("INPUT", "OUTPUT")),
+        _enum("RowKind : uint8_t", _named("FLOAT", "INT", "UINT")),
+        _enum("MemoryCursor", _named("NEXT", "END", "ADDRESS")),
+    )
+
+
+def _dtype_numbers() -> str:
+    numbers = {_name(dtype): number for dtype, number in shared.DTYPES.items()}
+    return _header("The numbers of dtypes: c10::ScalarType.", _enum("Dtype : int", numbers))
+
+
+def _capture() -> str:
+    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "TAIL", "LOOSE_TAIL", "DATA")
+    wants = ("INPUT_STATS", "OUTPUT_STATS", "INPUT_VALUES", "OUTPUT_VALUES", "OUTSIDE_STATS")
+    limits = {"kMany": shared.MANY_OUTPUTS}
+    return _header(
+        "What the observer and capture in Python must agree on.",
+        _enum("Phase", _named(*phases, "EARLY_DATA")),
+        _enum("Kind", _named("NEW", "SEVERAL", "VIEW", "WRITE", "NOTHING", "GENERAL")),
+        _enum("Want", _named(*wants, "PARAMETERS", "ARGUMENTS")),
+        _constants("long", _named("MOST_VARIANTS", "MOST_NODES", "KEPT_NUMBERS") | limits),
+    )
+
+
+def _device_rows() -> str:
+    sizes = ("GROUP_BYTES", "TINY_BYTES", "SMALL_BYTES", "MIDDLE_BYTES", "HELD_BYTES")
+    cut = ("PROGRAMS", "COARSE", "GATHERED", "VERY_LARGE", "MOST_IN_RUNS", "VECTOR_BYTES")
+    batch = {
+        "kEntry": shared.ENTRY_BYTES,
+        "kMost": shared.MOST_IN_BATCH,
+        "kWidest": shared.MOST_PROGRAMS_IN_BATCH,
+    }
+    return _header(
+        "How tensors on a device are cut, and where their rows go.",
+        _enum("DeviceCursor", _named("HEAD", "HEAD_END", "PART", "PART_END", "SLOT", "STREAM")),
+        _constants("int64_t", _named("HEAD_BYTES", "PART_BYTES", *cut, *sizes) | batch),
+    )
+
+
+def _header(about: str, *parts: str) -> str:
+    body = "\n\n".join(parts)
+    return (
+        f"// {about}\n// Made by opscope/native/headers.py.\n#pragma once\n\n#include <cstdint>\n\n"
+        f"namespace opscope {{\n\n{body}\n\n}}  // namespace opscope\n"
+    )
+
+
+def _constants(kind: str, values: Mapping[str, int]) -> str:
+    return "\n".join(f"constexpr {kind} {name} = {value};" for name, value in values.items())
+
+
+def _enum(name: str, values: Mapping[str, int]) -> str:
+    lines = "".join(f"  {name} = {value},\n" for name, value in values.items())
+    return f"enum {name} {{\n{lines}}};"
+
+
+def _named(*names: str) -> dict[str, int]:
+    return {_name(name): getattr(shared, name) for name in names}
+
+
+def _name(text: str) -> str:
+    """What C++ calls it: kLooseTail for LOOSE_TAIL, kFloat8E5m2 for float8_e5m2."""
+    return "k" + "".join(word.capitalize() for word in text.split("_"))

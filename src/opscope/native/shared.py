@@ -1,0 +1,113 @@
+"""Numbers that Python and the native code have in common, said once.
+
+The build makes C++ headers of them (`headers.py`); what needs them in Python takes them from here.
+It imports nothing, so that the package can be built with it.
+"""
+
+from __future__ import annotations
+
+# ------------------------------------------------------------------ a record: stats/record.py
+
+RECORD_BYTES = 128
+RECORD_FIELDS = {
+    "valid": ("u1", 0),
+    "io": ("u1", 1),
+    "kind": ("u1", 2),
+    "slot": ("<u4", 4),
+    "step": ("<i4", 8),
+    "node": ("<u4", 12),
+    "call": ("<u4", 16),
+    "shape": ("<u4", 20),
+    "count": ("<u8", 24),
+    "min": ("<f8", 32),
+    "max": ("<f8", 40),
+    "min_int": ("<i8", 32),
+    "max_int": ("<i8", 40),
+    "min_uint": ("<u8", 32),
+    "max_uint": ("<u8", 40),
+    "mean": ("<f8", 48),
+    "mean_abs": ("<f8", 56),
+    "l2": ("<f8", 64),
+    "std": ("<f8", 72),
+    "nan": ("<u8", 80),
+    "posinf": ("<u8", 88),
+    "neginf": ("<u8", 96),
+    "zero": ("<u8", 104),
+    "negative": ("<u8", 112),
+    "positive": ("<u8", 120),
+}
+"""Type and byte offset of each field; numbers are little-endian."""
+NUMBERS = RECORD_FIELDS["count"][1]
+"""Where the numbers of a record begin."""
+INPUT, OUTPUT = range(2)
+FLOAT, INT, UINT = range(3)
+"""How min and max of a row are stored: float64, int64 or uint64."""
+
+DTYPES = {
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex32": 8,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "float8_e5m2fnuz": 25,
+    "float8_e4m3fnuz": 26,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+    **{f"uint{bits}": 29 + bits for bits in range(1, 8)},
+    **{f"int{bits}": 36 + bits for bits in range(1, 8)},
+    "float8_e8m0fnu": 44,
+}
+"""dtype name → its number, which is torch's own (`c10::ScalarType`)."""
+
+# ------------------------------------------------------------------ row memory: stats/memory.py
+
+NEXT, END, ADDRESS = range(3)
+"""In the cursor: the offset of the next record, that of the buffer's end, the buffer's address."""
+
+# ------------------------------------------------------------------ capture
+
+SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, LOOSE_TAIL, DATA, EARLY_DATA = range(9)
+"""Phases of a thread: capture/thread_state.py."""
+NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
+"""What an operator makes: capture/operators.py."""
+INPUT_STATS, OUTPUT_STATS, INPUT_VALUES, OUTPUT_VALUES = 1, 2, 4, 8
+OUTSIDE_STATS, PARAMETERS, ARGUMENTS = 16, 32, 64
+"""What is wanted of a node: events.py."""
+MOST_VARIANTS = 64
+"""So many ways in which the inputs of a node come about are told apart: calls.py."""
+MOST_NODES = 64
+"""So many nodes a call site has in a pass: capture/thread_state.py."""
+KEPT_NUMBERS = 1 << 16
+"""So many of autograd's numbers are kept: capture/thread_state.py."""
+MANY_OUTPUTS = 16
+"""So many outputs are read together: those of foreach and fused operators."""
+
+# ------------------------------------------------------------------ rows on a device: stats/cuda
+
+PROGRAMS = 264
+COARSE, GATHERED, VERY_LARGE = 64, 1024, 2048
+"""In groups of elements; forms.py says what for."""
+VECTOR_BYTES = 16
+THREADS, UNROLL = 256, 4
+GROUP_BYTES = THREADS * UNROLL * VECTOR_BYTES
+PART_SLOTS = 11
+PART_BYTES, HEAD_BYTES = PART_SLOTS * 8, 64
+ENTRY_BYTES = 5 * 8
+MOST_IN_BATCH, MOST_PROGRAMS_IN_BATCH = 256, 32
+SMALL_BYTES, MIDDLE_BYTES, HELD_BYTES = 1 << 20, 4 << 20, 64 << 20
+TINY_BYTES = 4 * GROUP_BYTES
+MOST_IN_RUNS = 1 << 31
+HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
+"""In the cursor of a device: where the next head and parts go and where their memory ends, where
+the address of the next record is to be written, and the stream in use."""
