@@ -36,11 +36,13 @@ class Ranks:
         self.digests: dict[int, dict[str, str]] = {}
         """By step: what has not been compared yet."""
 
-    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> None:
-        """The rows of some parameters in a step."""
+    def note(
+        self, step: int, numbers: NDArray[np.int32], names: Sequence[str], rows: NDArray[np.void]
+    ) -> None:
+        """The rows of some parameters in a step; `names` are those of all, by number."""
         if self.agreement.possible and self.is_replicated():
-            signatures = signature(rows)
-            self.digests[step] = {n: digest(signatures[i]) for i, n in enumerate(names)}
+            found = zip(numbers.tolist(), signature(rows), strict=True)
+            self.digests[step] = {names[number]: digest(bits) for number, bits in found}
 
     def meet(self, stops: bool) -> Decision:
         """Come to an agreement with the other ranks."""

@@ -245,7 +245,7 @@ class WatchSink(BaseSink):
                     "scaler",
                 )
             births = kept
-        for watchpoint in self.watch.enabled:
+        for watchpoint in self.watch.enabled if births else ():
             if watchpoint.condition.abbr == "OO":
                 for birth in births[:_BIRTHS]:
                     if self._is_selected(watchpoint, birth.node):
@@ -272,7 +272,7 @@ class WatchSink(BaseSink):
             numbers, rows = uses
             self._training.observe_parameters(record.step, numbers, rows)
             self._table.note_shapes(numbers, rows, self._kinds)
-            self.ranks.note(record.step, [self._table.parameters[n] for n in numbers], rows)
+            self.ranks.note(record.step, numbers, self._table.parameters, rows)
         for watchpoint in self.watch.enabled:
             if watchpoint.condition.target == TRAINING:
                 if record.skipped and watchpoint.condition.abbr in ("GA", "LS"):

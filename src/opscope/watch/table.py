@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import Node, Outside, Phase
-from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES
+from opscope.stats.record import INPUT, OUTPUT, words_of
 from opscope.watch.selection import (
     is_of_class,
     is_watched,
@@ -27,25 +27,19 @@ _SLOTS = 16
 """Inputs beyond so many are not looked at for parameters: lists of them are no first use."""
 IGNORE = "opscope: ignore"
 
-_HEADS = np.dtype(
-    {"names": ["head"], "formats": [("<u4", 5)], "offsets": [0], "itemsize": ROW_BYTES}
-)
-"""Where a record says what it is of."""
-_WHERE = np.array([0xFF00, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0xFFFFFFFF], "<u4")
-"""The bits of that which are alike in two steps of a loop: io, slot, node and call."""
+_WHERE = (0xFFFFFFFF_0000FF00, 0xFFFFFFFF_00000000, 0x00000000_FFFFFFFF)
+"""The bits of a record's first words that are alike in two steps of a loop: io and slot, node,
+call."""
 
 
 class _Places:
     """What was found about rows that lie in a certain way."""
 
-    def __init__(self, heads: NDArray[np.uint32] | None = None) -> None:
+    def __init__(self, heads: bytes | None = None) -> None:
+        self.heads = heads
+        """Which values the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
         self.parameters: tuple[Indices, NDArray[np.int32]] | None = None
-        self._heads = heads
-
-    def has(self, heads: NDArray[np.uint32]) -> bool:
-        """Whether these rows lie in that way."""
-        return self._heads is not None and np.array_equal(self._heads, heads)
 
 
 class Table:
@@ -68,6 +62,8 @@ class Table:
         self._matrices: set[str] = set()
         self._shapes_known = 0
         self._last = _Places()
+        self._looked_at: Records | None = None
+        """The rows that `_last` is about."""
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Look for these from now on."""
@@ -121,8 +117,12 @@ class Table:
 
     def _places(self, records: Records) -> _Places:
         """What is known of how these rows lie: most steps are like the one before."""
-        heads = records.view(_HEADS)["head"] & _WHERE
-        if not self._last.has(heads):
+        if records is self._looked_at and self._last.heads is not None:
+            return self._last
+        self._looked_at = records
+        words = words_of(records)
+        heads = b"".join([(words[:, i] & bits).tobytes() for i, bits in enumerate(_WHERE)])
+        if self._last.heads != heads:
             self._last = _Places(heads)
         return self._last
 
@@ -138,6 +138,8 @@ class Table:
 
     def note_shapes(self, numbers: NDArray[np.int32], records: Records, kinds: Kinds) -> None:
         """Which of some parameters have two dimensions or more."""
+        if self._shapes_known == len(self.parameters):
+            return
         fresh = numbers >= self._shapes_known
         shapes = records["shape"][fresh].tolist()
         for number, shape in zip(numbers[fresh].tolist(), shapes, strict=True):

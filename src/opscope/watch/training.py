@@ -106,18 +106,24 @@ class TrainingWatch:
         records: Callable[[], Records],
     ) -> Iterator[Hit]:
         """What a watchpoint says at the end of a step."""
-        checks: Mapping[str, Callable[[], Iterator[Hit]]] = {
-            "LN": lambda: self._loss_not_finite(watchpoint, step, losses),
-            "LS": lambda: self._loss_spike(watchpoint, step, losses),
-            "PU": lambda: self._unchanged(watchpoint, step),
-            "PO": lambda: self._without_optimizer(watchpoint, step),
-            "PG": lambda: self._without_gradients(watchpoint, step),
-            "GA": lambda: self._not_cleared(watchpoint, step, calls, records),
-            "FC": lambda: self._frozen(watchpoint, step),
-            "ED": lambda: self._evaluation(watchpoint, step, calls),
-        }
-        found = checks.get(watchpoint.condition.abbr)
-        return found() if found is not None else iter(())
+        match watchpoint.condition.abbr:
+            case "LN":
+                return self._loss_not_finite(watchpoint, step, losses)
+            case "LS":
+                return self._loss_spike(watchpoint, step, losses)
+            case "PU":
+                return self._unchanged(watchpoint, step)
+            case "PO":
+                return self._without_optimizer(watchpoint, step)
+            case "PG":
+                return self._without_gradients(watchpoint, step)
+            case "GA":
+                return self._not_cleared(watchpoint, step, calls, records)
+            case "FC":
+                return self._frozen(watchpoint, step)
+            case "ED":
+                return self._evaluation(watchpoint, step, calls)
+        return iter(())
 
     def _loss_not_finite(self, w: Watchpoint, step: int, losses: Sequence[Loss]) -> Iterator[Hit]:
         for loss in losses:
@@ -135,15 +141,13 @@ class TrainingWatch:
 
     def _unchanged(self, w: Watchpoint, step: int) -> Iterator[Hit]:
         seen, changed = self.history.seen, self.history.changed_ever
-        if not len(seen) or seen.max() < w.params["steps_ge"]:
+        if changed.all() or seen.max() < w.params["steps_ge"]:
             return
         names = [
             name
-            for number, name in enumerate(self._table.parameters[: len(seen)])
-            if conditions.never_changes(
-                0 if changed[number] else int(seen[number]), int(seen[number]), w.params
-            )
-            and self._is_trained(name)
+            for number in np.flatnonzero(~changed).tolist()
+            if conditions.never_changes(int(seen[number]), int(seen[number]), w.params)
+            and self._is_trained(name := self._table.parameters[number])
         ]
         trained = [n for n in self._table.parameters[: len(seen)] if self._is_trained(n)]
         if names and len(names) == len(trained):
@@ -178,12 +182,14 @@ class TrainingWatch:
     def _without_gradients(self, w: Watchpoint, step: int) -> Iterator[Hit]:
         names = [
             name
-            for name, steps in self._owned_steps.items()
-            if conditions.without_gradient(self._without_gradient.get(name, 0), steps, w.params)
+            for name, without in self._without_gradient.items()
+            if conditions.without_gradient(without, self._owned_steps[name], w.params)
         ]
+        if not names:
+            return
         owned = [name for name, fact in self._facts.items() if fact.owned]
         trainable = [name for name in names if not self._facts[name].frozen]
-        if names and len(names) == len(owned):
+        if len(names) == len(owned):
             message = "no gradient has reached any of {}: the optimizer trains nothing"
             yield from self._about(w, step, names, message)
         else:

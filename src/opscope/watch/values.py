@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import Node
-from opscope.stats.record import has_bad, joined
+from opscope.stats.record import has_bad, joined, taken
 from opscope.watch.catalogue import TRAINING, WEIGHT
 from opscope.watch.compared import Compared
 from opscope.watch.evaluate import Place, hits_of, io_of, outcome_of
@@ -29,7 +29,6 @@ class ValueChecks:
         self._table = table
         self._compared = compared
         self._node_of = node_of
-        self._parameters_seen: set[int] = set()
         self._uses: list[tuple[NDArray[np.int32], Records]] = []
         self._in_a_row: dict[tuple[int, int, int], int] = {}
 
@@ -58,20 +57,20 @@ class ValueChecks:
     def take_uses(self) -> tuple[NDArray[np.int32], Records] | None:
         """The parameters that the step used, and the rows of their first uses."""
         uses, self._uses = self._uses, []
-        self._parameters_seen.clear()
         if not uses:
             return None
+        if len(uses) == 1:
+            return uses[0]
         return np.concatenate([n for n, _ in uses]), joined([r for _, r in uses])
 
     def _first_uses(self, records: Records) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
         """The rows of parameters that were not seen before in this step."""
         rows, numbers = self._table.parameter_rows(records)
-        if self._parameters_seen and len(numbers):
-            fresh = np.array([int(n) not in self._parameters_seen for n in numbers], bool)
+        for before, _ in self._uses:
+            fresh = np.isin(numbers, before, invert=True)
             rows, numbers = rows[fresh], numbers[fresh]
-        self._parameters_seen.update(numbers.tolist())
         if len(numbers):
-            self._uses.append((numbers, records[rows]))
+            self._uses.append((numbers, taken(records, rows)))
         return rows, numbers
 
     def _check(
