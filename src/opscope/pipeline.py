@@ -144,19 +144,23 @@ class Pipeline:
         say_once(f"the setup has more than {_EARLY_LIMIT} rows: the rest of it is not recorded")
         return False
 
-    def wants_step(self, step: int) -> bool:
-        """Whether any sink wants anything of this step."""
-        return self._accepts_step(step) and any(sink.wants_step(step) for sink in self._sinks)
+    def begin_step(self, step: int) -> bool:
+        """Find out who listens in this step; plans made for other listeners become void.
 
-    def begin_step(self, step: int) -> None:
-        """Find out who listens in this step; plans made for other listeners become void."""
-        active = tuple(sink for sink in self._sinks if sink.wants_step(step))
+        Returns whether anybody does; if not, all stays as it is.
+        """
+        active: tuple[Sink, ...] = ()
+        if self._accepts_step(step):
+            active = tuple([sink for sink in self._sinks if sink.wants_step(step)])
+        if not active:
+            return False
         if active != self._active:
             self._active = active
             self._renew_plans()
         self._step = step
         if self._opened:
             self._each(active, "step_begin", step)
+        return True
 
     def reconsider(self, step: int) -> bool:
         """Ask anew who listens in the step under way and to what; returns whether anybody does."""

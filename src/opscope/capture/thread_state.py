@@ -111,6 +111,7 @@ class ThreadState:
         "home",
         "ident",
         "last_number",
+        "nests",
         "node_of_number",
         "number_base",
         "pass_starts",
@@ -129,6 +130,8 @@ class ThreadState:
         self.phase = SETUP
         self.depth = 0
         self.stepping: torch.optim.Optimizer | None = None
+        self.nests = False
+        """Whether steps of optimizers may be under way inside each other."""
         # A thread that Python did not start belongs to the autograd engine.
         self.autograd = not _started_by_python()
         self.backward_depth = 1 if self.autograd else 0

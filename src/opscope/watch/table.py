@@ -67,8 +67,9 @@ class Table:
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Look for these from now on."""
-        self._watchpoints = watchpoints
-        self._selected = {w.id: np.zeros(len(self._watched), bool) for w in watchpoints}
+        by_node = [w for w in watchpoints if w.condition.abbr != "OO"]  # which follows values
+        self._watchpoints = by_node
+        self._selected = {w.id: np.zeros(len(self._watched), bool) for w in by_node}
         self._weights = {w.id: [] for w in watchpoints}
         self._last = _Places()
         known, self._known = self._known, 0
