@@ -98,6 +98,8 @@ class Pipeline:
         self._ended: deque[_Ended] = deque()
         self._hands_out_values = False
         self._step = 0
+        self.wiring = 0
+        """Counts the steps in which sources of nodes have changed."""
         self.revision = 0
         self.strict = False
         """Whether to wait for the rows of devices before an optimizer steps."""
@@ -293,7 +295,8 @@ class Pipeline:
     def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
         if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
             records = records[records["valid"] == VALID]
-        return Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
+        kinds = self.meter.kinds.by_number
+        return Rows(records, memory, self._nodes, kinds, moments, self.wiring)
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

@@ -731,6 +731,8 @@ class OperatorWatch:
     def finish_step(self) -> Calls:
         """The calls of the step that ends; what crosses into the next comes from outside."""
         calls = self.calls_so_far()
+        if calls.changes:
+            self.pipeline.wiring += 1
         self.known.restart(self.names.by_id)
         if calls.is_like(self._last_calls):
             calls.share_orders(self._last_calls)
