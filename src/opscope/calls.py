@@ -49,6 +49,8 @@ class Calls:
         self._index = _Index()
         self._orders: dict[int, list[Node]] = {}
         self._sorted = 0
+        self._kind = object()
+        """Shared with steps that are alike; there are no further calls in either."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -99,11 +101,14 @@ class Calls:
         return self._orders
 
     def share_orders(self, other: Calls) -> None:
-        """Have the orders of another step, which this one is like."""
+        """Have the orders of another step, which this one is like; both have ended."""
         self._orders, self._sorted = dict(other.orders), len(self.nodes)
+        self._kind = other._kind
 
     def is_like(self, other: Calls) -> bool:
         """Whether the same nodes ran in the same order and passes."""
+        if self._kind is other._kind:
+            return True
         return self.nodes == other.nodes and self.passes == other.passes
 
     def stretches(self) -> Iterator[tuple[int, list[Node]]]:

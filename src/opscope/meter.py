@@ -187,6 +187,8 @@ class Meter:
             self.found_bad = True
         if source is not None and _lasts(source):
             made_in = self.made_in(tensor) if side == INPUT else call
+            if made_in < 0 and isinstance(source, Output):
+                return  # of which call is not known: the next one's may lie in the same memory
             self._rows[source] = _Known(_identity(tensor), address, filled, self._clock, made_in)
 
     def before_write(self, tensors: Iterable[Any]) -> None:

@@ -99,6 +99,8 @@ class Pipeline:
         self._ended: deque[_Ended] = deque()
         self._hands_out_values = False
         self._step = 0
+        self.wiring = 0
+        """Counts the steps in which sources of nodes have changed."""
         self.revision = 0
         self.strict = False
         """Whether to wait for the rows of devices before an optimizer steps."""
@@ -145,19 +147,23 @@ class Pipeline:
         say_once(f"the setup has more than {_EARLY_LIMIT} rows: the rest of it is not recorded")
         return False
 
-    def wants_step(self, step: int) -> bool:
-        """Whether any sink wants anything of this step."""
-        return self._accepts_step(step) and any(sink.wants_step(step) for sink in self._sinks)
+    def begin_step(self, step: int) -> bool:
+        """Find out who listens in this step; plans made for other listeners become void.
 
-    def begin_step(self, step: int) -> None:
-        """Find out who listens in this step; plans made for other listeners become void."""
-        active = tuple(sink for sink in self._sinks if sink.wants_step(step))
+        Returns whether anybody does; if not, all stays as it is.
+        """
+        active: tuple[Sink, ...] = ()
+        if self._accepts_step(step):
+            active = tuple([sink for sink in self._sinks if sink.wants_step(step)])
+        if not active:
+            return False
         if active != self._active:
             self._active = active
             self._renew_plans()
         self._step = step
         if self._opened:
             self._each(active, "step_begin", step)
+        return True
 
     def reconsider(self, step: int) -> bool:
         """Ask anew who listens in the step under way and to what; returns whether anybody does."""
@@ -290,7 +296,8 @@ class Pipeline:
     def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
         if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
             records = records[records["valid"] == VALID]
-        return Rows(records, memory, self._nodes, self.meter.kinds.by_number, moments)
+        kinds = self.meter.kinds.by_number
+        return Rows(records, memory, self._nodes, kinds, moments, self.wiring)
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

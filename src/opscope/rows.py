@@ -46,12 +46,15 @@ class Rows(Sequence[ValueStats]):
         nodes: Sequence[Node],
         kinds: Sequence[Kind],
         moments: array[int],
+        wiring: int | None = None,
     ) -> None:
         self.records = records
         self.memory = memory
         self.nodes = nodes
         self.kinds = kinds
         self.flat_moments = moments
+        self.wiring = wiring
+        """The same number as long as the sources of nodes that were seen stay as they are."""
         self._calls: dict[int, Call] = {}
         self._times: dict[int, tuple[int, int]] | None = None
 
@@ -64,7 +67,8 @@ class Rows(Sequence[ValueStats]):
     def __getitem__(self, index: slice) -> Rows: ...
     def __getitem__(self, index: int | slice) -> ValueStats | Rows:
         if isinstance(index, slice):
-            return Rows(self.records[index], self.memory, self.nodes, self.kinds, self.flat_moments)
+            about = self.memory, self.nodes, self.kinds, self.flat_moments, self.wiring
+            return Rows(self.records[index], *about)
         return self._value(self.records[index])
 
     def __iter__(self) -> Iterator[ValueStats]:

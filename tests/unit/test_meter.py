@@ -185,6 +185,15 @@ def test_an_output_of_another_call_of_the_same_node_is_read(setup) -> None:
     assert setup.engine.read == 2
 
 
+def test_an_output_of_a_call_that_is_not_known_is_read(setup) -> None:
+    tensor = torch.arange(4.0)
+    setup.made_in = -1
+    setup.measure(tensor, setup.outputs[0])
+    tensor.data += 1  # another call of the node has been given the same memory
+    setup.measure(tensor, setup.outputs[0])
+    assert [value.row.max for value in setup.end()] == [3.0, 4.0]
+
+
 def test_a_view_takes_the_row_of_what_it_views(setup) -> None:
     tensor = torch.arange(4.0)
     setup.measure(tensor, setup.outputs[0], OUTPUT)

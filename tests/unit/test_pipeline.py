@@ -43,7 +43,7 @@ def test_steps_are_ended_and_sinks_closed_when_a_device_has_failed(monkeypatch, 
     late = Late(ticket, array("q"))
     monkeypatch.setattr(pipeline.meter, "end_step", lambda: ([], array("q"), late))
     monkeypatch.setattr(pipeline, "_deliver_early", lambda: None)
-    pipeline.wants_step(0)
+    pipeline.begin_step(0)
     pipeline.open(0)
     pipeline.end_step(lambda: StepRecord(0, Calls(), [], 0.0))
     pipeline.close()

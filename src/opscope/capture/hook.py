@@ -116,6 +116,8 @@ class Hook:
         watch.current_grad_node = module.current_grad_node
         guards.tell(module)
         self.set_memory(meter.memory)
+        watch.marks.on_move = self._tell_marks
+        self._tell_marks()
         meter.hook = self
         meter.engine.tell_devices(self._add_device)
 
@@ -151,6 +153,7 @@ class Hook:
         meter = self._watch.pipeline.meter
         meter.hook = None
         meter.engine.tell_devices(None)
+        self._watch.marks.on_move = lambda: None
         self._watch.hook = None
 
     def enter_hook(self) -> int:
@@ -193,6 +196,9 @@ class Hook:
     def set_memory(self, memory: RowMemory) -> None:
         self._memory = memory  # which its cursor belongs to
         self._module.set_cursor(memory.cursor.buffer_info()[0])
+
+    def _tell_marks(self) -> None:
+        self._module.set_marks(self._watch.marks.numbers.buffer_info()[0])
 
     def launch_all(self) -> None:
         self._module.launch_all()

@@ -59,9 +59,7 @@ class Passes:
         self._since_backward = calls, _next_number()
 
     def enter(self, module: nn.Module, state: ThreadState, evaluates: bool, calls: Calls) -> bool:
-        """An outermost module is called; returns whether a pass begins with it."""
-        if next(module.parameters(), None) is None:
-            return False
+        """An outermost module with parameters is called; returns whether a pass begins with it."""
         one = self.evaluation if evaluates else self.training
         begins = id(module) in one.modules
         if begins and evaluates:

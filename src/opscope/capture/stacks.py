@@ -6,7 +6,7 @@ import functools
 import os
 import sysconfig
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
@@ -22,6 +22,8 @@ _COMPILING = (
     f"{_TORCH}/_dynamo/convert_frame.py",
 )
 _MAX_FRAMES = 200
+_PLACES = 1 << 16
+"""So many places in code are remembered; programs may compile new code all the time."""
 
 
 user_files: dict[str, bool] = {}
@@ -68,28 +70,44 @@ class Stacks:
     """Interns stacks, so that equal ones share an id."""
 
     def __init__(self) -> None:
-        self._by_frames: dict[tuple[Frame, ...], Stack] = {}
-        self.none = self._intern(())
+        self._frames: dict[Frame, Frame] = {}
+        self._at: dict[tuple[int, int], tuple[CodeType, Frame | None]] = {}
+        """By code and place in it: its frame, or None if it is opscope's. Most frames of a new
+        stack were in others before."""
+        self._by_frames: dict[tuple[int, ...], Stack] = {}
+        """By the ids of frames that are kept."""
+        self.none = self._intern([])
 
     def take(self, frame: FrameType | None) -> Stack:
         """The stack of `frame`, without opscope's own frames and what lies below the script."""
         frames: list[Frame] = []
+        known = self._at
         while frame is not None and len(frames) < _MAX_FRAMES:
             code = frame.f_code
-            name = code.co_filename
-            if not name.startswith(_OPSCOPE + "/"):
-                user = is_user_file(name)
-                frames.append(Frame(name, frame.f_lineno, code.co_name, user))
+            at = known.get((id(code), frame.f_lasti))
+            found = at[1] if at is not None else self._add(code, frame)
+            if found is not None:
+                frames.append(found)
             elif code.co_name == "run_script":
                 break
             frame = frame.f_back
-        return self._intern(tuple(frames))
+        return self._intern(frames)
 
-    def _intern(self, frames: tuple[Frame, ...]) -> Stack:
-        stack = self._by_frames.get(frames)
+    def _add(self, code: CodeType, frame: FrameType) -> Frame | None:
+        name, found = code.co_filename, None
+        if not name.startswith(_OPSCOPE + "/"):
+            made = Frame(name, frame.f_lineno, code.co_name, is_user_file(name))
+            found = self._frames.setdefault(made, made)
+        if len(self._at) >= _PLACES:
+            self._at.clear()
+        self._at[id(code), frame.f_lasti] = code, found
+        return found
+
+    def _intern(self, frames: list[Frame]) -> Stack:
+        key = tuple(map(id, frames))
+        stack = self._by_frames.get(key)
         if stack is None:
-            stack = Stack(len(self._by_frames), frames)
-            self._by_frames[frames] = stack
+            stack = self._by_frames[key] = Stack(len(self._by_frames), tuple(frames))
         return stack
 
 

@@ -68,6 +68,7 @@ _STEP = next(
 """The code around every optimizer's `step`, which calls the hooks."""
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
+_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class TorchCapture:
@@ -221,14 +222,12 @@ class TorchCapture:
     def _begin_step(self, step: int) -> None:
         self._watch.begin_step(step)
         self._began = time.perf_counter()
-        wanted = self._pipeline.wants_step(step)
+        wanted = self._pipeline.begin_step(step)
         if self._kept is not None:
             with plain_torch():
                 self._kept.begin_step(step, wanted)
-        if wanted:
-            self._pipeline.begin_step(step)
-            if step > 0:
-                self._watch.end_setup()  # steps went by that were not recorded
+        if wanted and step > 0:
+            self._watch.end_setup()  # steps went by that were not recorded
         self._set_recording(wanted)
 
     def _end_step(self, skipped: bool) -> None:
@@ -352,7 +351,8 @@ class TorchCapture:
         if state.backward_depth:
             return
         trains = module.training or _grad_enabled()
-        if _fake_mode() is None and _has_parameters(module):
+        is_network = _has_parameters(module)
+        if is_network and _fake_mode() is None:
             self._clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
         if not self._watch.recording:
             return
@@ -361,8 +361,8 @@ class TorchCapture:
             self._watch.end_setup()
             if state.phase != OPTIMIZER:
                 state.phase = FORWARD if trains else EVAL
-            passes = self._watch.passes
-            if passes.enter(module, state, state.phase == EVAL, self._watch.calls):
+            passes, evaluates = self._watch.passes, state.phase == EVAL
+            if is_network and passes.enter(module, state, evaluates, self._watch.calls):
                 self._watch.tell_pass()
                 if self._kept is not None:
                     self._kept.begin_pass()
@@ -443,9 +443,10 @@ class TorchCapture:
             return lambda: _only_element(buffer)
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if _stepping().count(optimizer) > 1:
-            return None  # a class that calls its base's step
         state = self._threads.local.state
+        state.nests = state.stepping is not None  # or a step before has raised
+        if state.nests and _stepping().count(optimizer) > 1:
+            return None  # a class that calls its base's step
         state.phase = OPTIMIZER
         state.stepping = optimizer
         if state.depth == 0:
@@ -514,11 +515,13 @@ class TorchCapture:
         return closure
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        stepping = _stepping()
-        if stepping.count(optimizer) > 1:
-            return
-        outer = stepping[1] if len(stepping) > 1 else None  # one that has another step for it
         root, state = self._threads.root, self._threads.local.state
+        outer = None
+        if state.nests or state.stepping is not optimizer:
+            stepping = _stepping()
+            if stepping.count(optimizer) > 1:
+                return
+            outer = stepping[1] if len(stepping) > 1 else None  # one that has another step for it
         if state.depth == 0:
             state.scope = root if outer is None else root.optimizer(outer, self._with_class)
         state.phase = FORWARD if outer is None else OPTIMIZER
@@ -721,6 +724,9 @@ def _stepping() -> list[Any]:
 
 def _has_parameters(module: nn.Module) -> bool:
     """Whether a module is a network: losses and transforms have nothing to learn."""
+    for part in (module, *module._modules.values()):  # where most networks have some
+        if part is not None and any(each is not None for each in part._parameters.values()):
+            return True
     return next(module.parameters(), None) is not None
 
 
@@ -742,7 +748,7 @@ def _levels_of_grad() -> int:
 
 def _fake_mode() -> Any:
     """The mode that makes tensors without memory, if it is on: what runs then is no training."""
-    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+    return _dispatch_mode(_FAKE)
 
 
 @contextlib.contextmanager

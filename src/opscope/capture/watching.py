@@ -37,6 +37,7 @@ from opscope.capture.thread_state import (
     PHASES,
     SETUP,
     TAIL,
+    Marks,
     Site,
     ThreadState,
 )
@@ -173,6 +174,7 @@ class OperatorWatch:
         self._lines: dict[tuple[object, ...], list[Node]] = {}
         self._first_use: dict[str, Node] = {}
         self.sites: dict[tuple[object, ...], Site] = {}
+        self.marks = Marks()
         self._lock = threading.RLock()
         self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
         self.current_grad_node: Callable[[], GradNode | None] = lambda: None
@@ -209,11 +211,10 @@ class OperatorWatch:
             if node is None:
                 node = self._new_node(operator, state, phase, subject, frame, sources, texts)
                 if site is None:
-                    site = self.sites[key] = Site(frame, user, node)
-                    site.serial = serial
+                    self.sites[key] = Site(frame, user, node, self.marks.add(serial))
                 else:
                     site.add(node)
-                site.calls += 1
+                    self.marks.numbers[site.at + 1] += 1
             index = self._add_call(node, number)
             if sources != node.sources:
                 note_sources(self.calls, index, node, sources)
@@ -303,18 +304,18 @@ class OperatorWatch:
         """The node of this call of a call site; None if there have not been so many in a pass."""
         if site is None:
             return None
-        if site.serial != serial:
-            site.serial = serial
-            site.calls = 1
+        marks, at = self.marks.numbers, site.at
+        if marks[at] != serial:
+            marks[at], marks[at + 1] = serial, 1
             return site.first
-        position, more = site.calls, site.more
+        position, more = marks[at + 1], site.more
         if position >= MOST_NODES:
             self._say_recurring(site.first)
-        at = min(position, MOST_NODES - 1)
-        if more is None or at > len(more):
+        place = min(position, MOST_NODES - 1)
+        if more is None or place > len(more):
             return None
-        site.calls = position + 1
-        return more[at - 1]
+        marks[at + 1] = position + 1
+        return more[place - 1]
 
     def _say_recurring(self, node: Node) -> None:
         say_once(
@@ -729,6 +730,8 @@ class OperatorWatch:
     def finish_step(self) -> Calls:
         """The calls of the step that ends; what crosses into the next comes from outside."""
         calls = self.calls_so_far()
+        if calls.changes:
+            self.pipeline.wiring += 1
         self.known.restart(self.names.by_id)
         if calls.is_like(self._last_calls):
             calls.share_orders(self._last_calls)

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.stats.record import word, words_of
+
 Records = NDArray[np.void]
 Numbers = NDArray[np.int32]
-_FIELDS = ("min", "max", "mean", "mean_abs", "l2")
+_WORDS = slice(word("min"), word("l2") + 1)
+"""Of a record: min, max, mean, mean of |x| and l2 norm."""
+_COUNT = _WORDS.stop - _WORDS.start
 
 
 class History:
@@ -22,23 +26,41 @@ class History:
         self.changed_ever = np.zeros(0, bool)
         self.changed = np.zeros(0, bool)
         """Whether it is other than in the step before."""
-        self._last = np.zeros((0, len(_FIELDS)), np.int64)
+        self._last = np.zeros((0, _COUNT), np.int64)
         self._known = np.zeros(0, bool)
+        self._numbers: Numbers | None = None
+        self._where: Numbers | slice = slice(0)
 
     def observe(self, numbers: Numbers, records: Records) -> None:
         """The rows of these parameters in a new step, one each."""
         if not len(numbers):
             return
-        self._grow(int(numbers.max()) + 1)
-        bits = signature(records)
-        known = self._known[numbers]
-        differs = (bits != self._last[numbers]).any(axis=1) & known
+        bits, where = signature(records), self._places_of(numbers)
+        if isinstance(where, slice) and self._known.all():
+            self.changed = (bits != self._last).any(axis=1)
+            self.changed_ever |= self.changed
+            self.seen += 1
+            self._last = bits
+            return
+        known = self._known[where]
+        differs = (bits != self._last[where]).any(axis=1) & known
         self.changed[:] = False
-        self.changed[numbers] = differs
-        self.changed_ever[numbers] |= differs
-        self.seen[numbers] += known
-        self._last[numbers] = bits
-        self._known[numbers] = True
+        self.changed[where] = differs
+        self.changed_ever[where] |= differs
+        self.seen[where] += known
+        self._last[where] = bits
+        self._known[where] = True
+
+    def _places_of(self, numbers: Numbers) -> Numbers | slice:
+        """Where these parameters are in the arrays; a slice, which is cheaper, if all are there.
+
+        Most steps use the parameters of the step before, and say so by the same array.
+        """
+        if numbers is not self._numbers:
+            self._grow(int(numbers.max()) + 1)
+            everything = np.array_equal(numbers, np.arange(len(self.seen)))
+            self._numbers, self._where = numbers, slice(None) if everything else numbers
+        return self._where
 
     def _grow(self, size: int) -> None:
         more = size - len(self.seen)
@@ -48,14 +70,13 @@ class History:
         self.changed_ever = np.append(self.changed_ever, np.zeros(more, bool))
         self.changed = np.append(self.changed, np.zeros(more, bool))
         self._known = np.append(self._known, np.zeros(more, bool))
-        fresh = np.zeros((more, len(_FIELDS)), np.int64)
+        fresh = np.zeros((more, _COUNT), np.int64)
         self._last = np.concatenate([self._last, fresh])
 
 
 def signature(records: Records) -> NDArray[np.int64]:
     """Numbers that are other ones if the values are, bit by bit."""
-    columns = [np.ascontiguousarray(records[name]).view(np.int64) for name in _FIELDS]
-    return np.stack(columns, axis=1)
+    return words_of(records)[:, _WORDS].view(np.int64)
 
 
 def digests(names: Sequence[str], records: Records) -> dict[str, str]:

@@ -14,7 +14,7 @@ from opscope.calls import Calls
 from opscope.events import Node, Phase, Source
 from opscope.judge.selection import is_of_class, is_watched, parameter_of, weight_of
 from opscope.judge.watchpoint import Watchpoint
-from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES
+from opscope.stats.record import INPUT, OUTPUT, words_of
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
@@ -25,12 +25,9 @@ _SLOTS = 16
 """So many input slots there is room for at first; nodes that read more parameters make more."""
 IGNORE = "opscope: ignore"
 
-_HEADS = np.dtype(
-    {"names": ["head"], "formats": [("<u4", 5)], "offsets": [0], "itemsize": ROW_BYTES}
-)
-"""Where a record says what it is of."""
-_WHERE = np.array([0xFF00, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0xFFFFFFFF], "<u4")
-"""The bits of that which are alike in two steps of a loop: io, slot, node and call."""
+_WHERE = (0xFFFFFFFF_0000FF00, 0xFFFFFFFF_00000000, 0x00000000_FFFFFFFF)
+"""The bits of a record's first words that are alike in two steps of a loop: io and slot, node,
+call."""
 _MIXED = -2
 """Stands for an input that is not always the same parameter: its call tells."""
 
@@ -38,14 +35,11 @@ _MIXED = -2
 class _Places:
     """What was found about rows that lie in a certain way."""
 
-    def __init__(self, heads: NDArray[np.uint32] | None = None) -> None:
+    def __init__(self, heads: bytes | None = None) -> None:
+        self.heads = heads
+        """Which values the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
         self.parameters: tuple[Indices, Numbers] | None = None
-        self._heads = heads
-
-    def has(self, heads: NDArray[np.uint32]) -> bool:
-        """Return whether these rows lie in that way."""
-        return self._heads is not None and np.array_equal(self._heads, heads)
 
 
 def is_ignored_line(node: Node) -> bool:
@@ -103,6 +97,8 @@ class Table:
         self._matrices: set[str] = set()
         self._shapes_known = 0
         self._last = _Places()
+        self._looked_at: Records | None = None
+        """The rows that `_last` is about."""
 
     # ------------------------------------------------------------------ what there is
 
@@ -247,8 +243,12 @@ class Table:
 
     def _places(self, records: Records) -> _Places:
         """What is known of how these rows lie: most steps are like the one before."""
-        heads = records.view(_HEADS)["head"] & _WHERE
-        if not self._last.has(heads):
+        if records is self._looked_at and self._last.heads is not None:
+            return self._last
+        self._looked_at = records
+        words = words_of(records)
+        heads = b"".join([(words[:, i] & bits).tobytes() for i, bits in enumerate(_WHERE)])
+        if self._last.heads != heads:
             self._last = _Places(heads)
         return self._last
 
@@ -310,6 +310,8 @@ class Table:
 
     def note_shapes(self, numbers: Numbers, records: Records, kind_of: KindOf) -> None:
         """Note which of some parameters have two dimensions or more."""
+        if self._shapes_known == len(self.parameters):
+            return
         fresh = numbers >= self._shapes_known
         shapes = records["shape"][fresh].tolist()
         for number, shape in zip(numbers[fresh].tolist(), shapes, strict=True):

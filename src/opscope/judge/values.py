@@ -21,7 +21,7 @@ from opscope.judge.selection import base_type
 from opscope.judge.table import Table
 from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
 from opscope.judge.watchpoint import Watchpoint
-from opscope.stats.record import VALID, has_bad, joined
+from opscope.stats.record import VALID, has_bad, joined, taken
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
@@ -45,7 +45,6 @@ class ValueChecks:
         self._node_of = node_of
         self._findings = findings
         self._first_step = first_step
-        self._parameters_seen: set[int] = set()
         self._uses: list[tuple[NDArray[np.int32], Records]] = []
         self._lasting = Lasting()
 
@@ -77,20 +76,20 @@ class ValueChecks:
     def take_uses(self) -> tuple[NDArray[np.int32], Records] | None:
         """Return the parameters that the step used, and the rows of their first uses."""
         uses, self._uses = self._uses, []
-        self._parameters_seen.clear()
         if not uses:
             return None
+        if len(uses) == 1:
+            return uses[0]
         return np.concatenate([n for n, _ in uses]), joined([r for _, r in uses])
 
     def _first_uses(self, records: Records, calls: Calls) -> tuple[Indices, NDArray[np.int32]]:
         """The rows of parameters that were not seen before in this step."""
         rows, numbers = self._table.parameter_rows(records, calls)
-        if self._parameters_seen and len(numbers):
-            fresh = np.array([int(n) not in self._parameters_seen for n in numbers], bool)
+        for before, _ in self._uses:
+            fresh = np.isin(numbers, before, invert=True)
             rows, numbers = rows[fresh], numbers[fresh]
-        self._parameters_seen.update(numbers.tolist())
         if len(numbers):
-            self._uses.append((numbers, records[rows]))
+            self._uses.append((numbers, taken(records, rows)))
         return rows, numbers
 
     def _check(

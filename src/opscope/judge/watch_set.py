@@ -31,6 +31,7 @@ class WatchSet:
     def __init__(self, watchpoints: Iterable[Watchpoint] = ()) -> None:
         self._by_id: dict[int, Watchpoint] = {}
         self.revision = 0
+        self._enabled: tuple[int, list[Watchpoint]] = (-1, [])
         # Those with an id of their own come first, so that nobody is given it before.
         listed = list(watchpoints)
         for watchpoint in [w for w in listed if w.id] + [w for w in listed if not w.id]:
@@ -52,7 +53,9 @@ class WatchSet:
     @property
     def enabled(self) -> list[Watchpoint]:
         """Those that are checked."""
-        return [watchpoint for watchpoint in self if watchpoint.enabled]
+        if self._enabled[0] != self.revision:
+            self._enabled = self.revision, [each for each in self if each.enabled]
+        return self._enabled[1]
 
     def add(self, watchpoint: Watchpoint) -> Watchpoint:
         """Add one; without an id, or with one that is taken, it gets the next."""

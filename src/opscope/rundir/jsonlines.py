@@ -23,7 +23,7 @@ def dumps(value: Any, indent: int | None = None) -> str:
     >>> dumps([float("nan"), -float("inf"), 2**60])
     '["NaN", "-Infinity", "1152921504606846976"]'
     """
-    return json.dumps(_portable(value), ensure_ascii=False, indent=indent, default=str)
+    return json.dumps(portable(value), ensure_ascii=False, indent=indent, default=str)
 
 
 def encode(value: Any, indent: int | None = None) -> bytes:
@@ -32,7 +32,7 @@ def encode(value: Any, indent: int | None = None) -> bytes:
 
 
 def encode_plain(value: Any) -> bytes:
-    """The same of a value whose numbers are small integers and whose keys are text.
+    """The same of a value whose numbers are finite and exact in JSON and whose keys are text.
 
     There is one for every operator of a long step, and looking into each costs ten times as much.
     """
@@ -183,15 +183,16 @@ def _fits(value: Any, depth: int) -> bool:
     return depth > 0 and all(_fits(part, depth - 1) for part in parts)
 
 
-def _portable(value: Any) -> Any:
+def portable(value: Any) -> Any:
+    """A value that JSON can hold: see `dumps`."""
     if isinstance(value, float):
         return value if math.isfinite(value) else _nonfinite(value)
     if isinstance(value, int):
         return value if -_EXACT_LIMIT <= value <= _EXACT_LIMIT else str(value)
     if isinstance(value, dict):
-        return {str(key): _portable(item) for key, item in value.items()}
+        return {str(key): portable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_portable(item) for item in value]
+        return [portable(item) for item in value]
     return value
 
 

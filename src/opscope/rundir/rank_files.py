@@ -78,7 +78,7 @@ class RankFiles:
             self._edges.append_plain(edges_record(node, self._variants.get(node.id, 1)))
             self._variants[node.id] = len(node.variants)
         self._add_links(record.step, calls)
-        self._steps.append(step_record(record, self._orders.ids_of(calls)))
+        self._steps.append_plain(step_record(record, self._orders.ids_of(calls)))
         self._step_count += record.complete
         self._last_step = record.step
         self._segments.settle(record.step)

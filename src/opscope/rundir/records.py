@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
+from opscope.rundir.jsonlines import portable
 
 
 def node_record(node: Node) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def step_record(record: StepRecord, orders: Sequence[Sequence[int]] | None) -> d
         "orders": orders,
         "losses": [
             {
-                "value": loss.value,
+                "value": portable(loss.value),
                 "node": loss.node.id if loss.node else None,
                 "call": loss.call,
             }

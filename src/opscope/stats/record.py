@@ -43,9 +43,7 @@ ROW_DTYPE = np.dtype(
 )
 
 _OPAQUE = np.dtype(f"V{ROW_BYTES}")
-_BAD_DTYPE = np.dtype(
-    {"names": ["bad"], "formats": [("<u8", 3)], "offsets": [BAD], "itemsize": ROW_BYTES}
-)
+_WORD = np.dtype("<u8")
 
 _EXACT = {FLOAT: ("min", "max"), INT: ("min_int", "max_int"), UINT: ("min_uint", "max_uint")}
 
@@ -67,9 +65,22 @@ def taken(records: NDArray[np.void], which: NDArray[Any]) -> NDArray[np.void]:
     return chosen
 
 
+def words_of(records: NDArray[np.void]) -> NDArray[np.uint64]:
+    """Some records as rows of 8-byte words: cheaper to look at than by fields."""
+    return np.ascontiguousarray(records).view(_WORD).reshape(-1, ROW_BYTES // _WORD.itemsize)
+
+
+def word(field: str) -> int:
+    """Which word of a record a field begins in."""
+    return _FIELDS[field][1] // _WORD.itemsize
+
+
+_BAD_WORDS = slice(word("nan"), word("zero"))
+
+
 def has_bad(records: NDArray[np.void]) -> bool:
     """Whether any of some records counts a NaN or Inf."""
-    return bool(records.view(_BAD_DTYPE)["bad"].any())
+    return bool(np.count_nonzero(words_of(records)[:, _BAD_WORDS]))
 
 
 def bad_among(records: NDArray[np.void]) -> NDArray[np.bool_]:

@@ -84,7 +84,7 @@ class RowPicker:
         if last is not None and is_whole and not elsewhere and np.array_equal(last.heads, heads):
             if parameters is None:
                 return last
-            if parameters.looks_as_before(rows.nodes):
+            if parameters.looks_as_before(rows):
                 parameters.use_as_before(rows)
                 return last
         choice = self._choose(rows, heads, elsewhere)
@@ -169,6 +169,8 @@ class _ParameterInputs:
         self._step: int | None = None
         self._ids: list[int] = []
         """The nodes that were looked at last."""
+        self._wiring: int | None = None
+        """When these were found to have the sources that they had."""
         self._used_last: frozenset[str] = frozenset()
         """What rows have used up to those that were looked at last, in their step."""
 
@@ -176,10 +178,15 @@ class _ParameterInputs:
         """Whether rows of their step have not been looked at before."""
         return len(rows.records) > 0 and self._step != rows.records["step"][0]
 
-    def looks_as_before(self, nodes: Sequence[Node]) -> bool:
+    def looks_as_before(self, rows: Rows) -> bool:
         """Whether the nodes that were looked at last have the sources that they had."""
-        now = list(map(_sources_of, map(nodes.__getitem__, self._ids)))
-        return now == list(map(self._sources.__getitem__, self._ids))
+        if rows.wiring is not None and rows.wiring == self._wiring:
+            return True
+        now = list(map(_sources_of, map(rows.nodes.__getitem__, self._ids)))
+        if now != list(map(self._sources.__getitem__, self._ids)):
+            return False
+        self._wiring = rows.wiring
+        return True
 
     def use_as_before(self, rows: Rows) -> None:
         """Rows like the last ones begin a step: they use the same parameters."""
@@ -198,6 +205,7 @@ class _ParameterInputs:
             self._used.clear()
         calls = np.flatnonzero(np.concatenate(([True], nodes[1:] != nodes[:-1])))
         self._ids = nodes[calls[known[calls]]].tolist()
+        self._wiring = None
         self._look_at(rows.nodes, self._ids)
         slots = records["slot"].astype(np.intp)
         known = known & (slots < self._sizes.of(nodes)) & (records["io"] == INPUT)

@@ -18,16 +18,20 @@ def loss_spike(loss: float, before: Sequence[float], params: Params) -> float | 
 
     In units of the spread of those losses: their median absolute deviation, but at least 5 % of
     the size of their median, so that a loss that hardly varies does not make every step a spike.
+    A spike is also twice as large as any loss before it.
     """
+    if before and loss <= 2.0 * before[-1] < math.inf:
+        return None  # what nearly every step comes to
     usual = [value for value in before if math.isfinite(value)]
     if len(usual) < params["window_min"] or not math.isfinite(loss):
+        return None
+    if loss <= 2.0 * max(*usual, 0.0):
         return None
     middle = statistics.median(usual)
     deviation = statistics.median([abs(value - middle) for value in usual])
     unit = max(1.4826 * deviation, 0.05 * abs(middle), 1e-12)
     above = (loss - middle) / unit
-    over_all = loss > 2.0 * max(max(usual), 0.0)
-    return above if above > params["deviations_gt"] and over_all else None
+    return above if above > params["deviations_gt"] else None
 
 
 class LossSpike(TrainingCheck):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
 from opscope.judge.hits import Hit
 from opscope.judge.outcome import Params
@@ -24,13 +26,13 @@ class ParameterUnchanged(TrainingCheck):
         seen, changed = training.history.seen, training.history.changed_ever
         known = training.table.parameters[: len(seen)]
         training.checked(self.watchpoint, len(known))
-        if not len(seen) or seen.max() < params[STEPS]:
+        if changed.all() or seen.max() < params[STEPS]:
             return
         names = [
             name
-            for number, name in enumerate(known)
-            if never_changes(0 if changed[number] else int(seen[number]), int(seen[number]), params)
-            and training.is_trained(name)
+            for number in np.flatnonzero(~changed).tolist()
+            if never_changes(int(seen[number]), int(seen[number]), params)
+            and training.is_trained(name := known[number])
         ]
         trained = [name for name in known if training.is_trained(name)]
         if names and len(names) == len(trained):

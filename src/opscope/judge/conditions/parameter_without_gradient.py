@@ -26,13 +26,13 @@ class ParameterWithoutGradient(TrainingCheck):
         training.checked(self.watchpoint, len(training.facts))
         names = [
             name
-            for name, steps in training.owned_steps.items()
-            if without_gradient(
-                training.without_gradient.get(name, 0), steps, self.watchpoint.params
-            )
+            for name, without in training.without_gradient.items()
+            if without_gradient(without, training.owned_steps[name], self.watchpoint.params)
         ]
+        if not names:
+            return
         owned = [name for name, fact in training.facts.items() if fact.owned]
-        if names and len(names) == len(owned):
+        if len(names) == len(owned):
             message = "no gradient has reached any of {}: the optimizer trains nothing"
             yield from self.about(step, names, message)
         else:

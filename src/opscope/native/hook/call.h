@@ -29,11 +29,12 @@ struct Call : at::ObserverContext {
   c10::SmallVector<at::Tensor, 6> tensors;  // in the order of its arguments
   c10::SmallVector<uint32_t, 4> written;    // which of them it writes to
   c10::SmallVector<Maker, 6> sources;       // borrowed: valid until the operator runs
-  std::vector<Job> jobs;
+  Jobs jobs;
   c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
   std::vector<c10::IValue> arguments;        // of a deferred call
   std::vector<at::Tensor> listed;            // outputs that came in lists
   size_t returned = 0;                       // how many outputs were returned, not written to
+  NodeFacts* facts = nullptr;
   Ref node, base_source;
   int64_t base_call = -1;
   Ref delivered;  // what Python calls this call, where it hands values to sinks

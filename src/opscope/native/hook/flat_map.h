@@ -8,7 +8,7 @@
 
 namespace opscope {
 
-// Entries are not removed one by one. References to values hold until the next insertion.
+// References to values hold until the next insertion or removal.
 template <class Key, class Value, class Hash>
 class FlatMap {
  public:
@@ -32,6 +32,21 @@ class FlatMap {
       slots_[at].key = key;
     }
     return slots_[at].value;
+  }
+
+  void erase(const Key& key) {
+    size_t gap = place_of(key);
+    if (!slots_[gap].used) return;
+    --used_;
+    const size_t mask = slots_.size() - 1;
+    // Close the gap: what follows may have been put there but for it.
+    for (size_t at = (gap + 1) & mask; slots_[at].used; at = (at + 1) & mask) {
+      const size_t home = Hash()(slots_[at].key) & mask;
+      if (((at - home) & mask) < ((at - gap) & mask)) continue;
+      slots_[gap] = std::move(slots_[at]);
+      gap = at;
+    }
+    slots_[gap] = Slot();
   }
 
   template <class Function>

@@ -70,10 +70,9 @@ void configure(PyObject* settings) {
   h.number_base = Slot(state.get(), "number_base");
   h.node_of_number = Slot(state.get(), "node_of_number");
   h.pass_starts = Slot(state.get(), "pass_starts");
-  h.site_calls = Slot(site.get(), "calls");
+  h.site_at = Slot(site.get(), "at");
   h.site_first = Slot(site.get(), "first");
   h.site_more = Slot(site.get(), "more");
-  h.site_serial = Slot(site.get(), "serial");
   h.node_id = Slot(node.get(), "id");
   h.node_outputs = Slot(node.get(), "outputs");
   h.node_sources = Slot(node.get(), "sources");
@@ -293,6 +292,13 @@ PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
   });
 }
 
+PyObject* py_set_marks(PyObject*, PyObject* marks) {
+  return guarded([&] {
+    hook->marks = static_cast<int64_t*>(PyLong_AsVoidPtr(marks));
+    return none();
+  });
+}
+
 PyObject* py_note_write(PyObject*, PyObject* object) {
   return guarded([&] {
     c10::TensorImpl* impl = tensor_in(object);
@@ -400,6 +406,7 @@ PyMethodDef methods[] = {
     {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
+    {"set_marks", py_set_marks, METH_O, "The address of the marks of call sites."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},
     {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},

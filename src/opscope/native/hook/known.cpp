@@ -5,6 +5,8 @@
 namespace opscope {
 namespace {
 
+constexpr int kLooks = 2;  // at entries, for each that is added
+
 c10::ScalarType type_of(const c10::TensorImpl& tensor) {
   return c10::typeMetaToScalarType(tensor.dtype());
 }
@@ -31,6 +33,12 @@ void pin(const void* tensor) {
 void unpin(const void* tensor) {
   c10::raw::weak_intrusive_ptr::decref(
       static_cast<c10::TensorImpl*>(const_cast<void*>(tensor)));
+}
+
+// Whether nobody but us knows an object any more.
+bool is_gone(const void* pinned) {
+  return c10::raw::weak_intrusive_ptr::use_count(
+             static_cast<c10::intrusive_ptr_target*>(const_cast<void*>(pinned))) == 0;
 }
 
 void pin_storage(const void* storage) {
@@ -98,6 +106,7 @@ Maker KnownMap::get(const void* tensor) const {
 }
 
 void KnownMap::put_view(const void* view, const void* base, Maker of_base, Maker maker) {
+  sweep();
   Entry& entry = place(base);
   const void* storage = storage_of(base);
   if (entry.shared == nullptr || entry.storage != storage) {
@@ -111,6 +120,7 @@ void KnownMap::put_view(const void* view, const void* base, Maker of_base, Maker
 }
 
 void KnownMap::put_write(const void* tensor, Maker output) {
+  sweep();
   Entry& entry = place(tensor);
   if (entry.shared != nullptr && entry.maker.source != nullptr) {
     Py_INCREF(output.source);
@@ -127,7 +137,7 @@ void KnownMap::put_write(const void* tensor, Maker output) {
 // What is noted of the memory of a tensor, if that was noted of this tensor.
 Memory* KnownMap::memory_of(const Entry& entry) {
   Memory* found = memories_.find(stretch_of(entry.tensor));
-  return found != nullptr && found->tensor == entry.tensor ? found : nullptr;
+  return found != nullptr && found->serial == entry.serial ? found : nullptr;
 }
 
 Entry& KnownMap::place(const void* tensor) {
@@ -141,7 +151,9 @@ Entry& KnownMap::place(const void* tensor) {
     }
     ++used_;
     pin(tensor);
+    queue_.push_back(tensor);
     entries_[at].tensor = tensor;
+    entries_[at].serial = ++serial_;
     return entries_[at];
   }
 }
@@ -151,13 +163,17 @@ void KnownMap::note_memory(const void* tensor, Note how) {
   Entry& entry = place(tensor);
   entry.storage = stretch.storage;
   if (stretch.storage == nullptr) return;
-  bool& pinned = storages_[stretch.storage];
-  if (!pinned) pin_storage(stretch.storage);
-  pinned = true;
   Memory& memory = memories_[stretch];
-  if (how == Note::kIfNew && memory.maker.source != nullptr) return;
+  if (memory.maker.source == nullptr) {
+    auto& stretches = storages_[stretch.storage];
+    if (stretches.empty()) pin_storage(stretch.storage);
+    stretches.push_back(stretch);
+  } else if (how == Note::kIfNew) {
+    return;
+  }
   set(memory, entry.maker, entry.shared);
   memory.tensor = tensor;
+  memory.serial = entry.serial;
 }
 
 Maker KnownMap::put_twin(const c10::TensorImpl* tensor) {
@@ -171,9 +187,9 @@ Maker KnownMap::put_twin(const c10::TensorImpl* tensor) {
     const Maker maker = memory.maker;
     const void* first = memory.tensor;
     set(memory, maker, new Shared());
-    memory.tensor = first;
     const Entry* entry = first == nullptr ? nullptr : find(first);
-    if (entry != nullptr && entry->storage == stretch.storage && entry->shared == nullptr) {
+    if (entry != nullptr && entry->serial == memory.serial && entry->storage == stretch.storage &&
+        entry->shared == nullptr) {
       Entry& known = place(first);
       set(known, maker, memory.shared);
     }
@@ -217,6 +233,39 @@ void KnownMap::drop(const void* tensor) {
   }
 }
 
+// Looks at the entries that were not looked at for longest. Most tensors are gone a few operators
+// after they were made, others when backward has used them.
+void KnownMap::sweep() {
+  for (int looks = 0; looks < kLooks && !queue_.empty(); ++looks) {
+    const void* tensor = queue_.front();
+    queue_.pop_front();
+    const Entry* entry = find(tensor);
+    if (entry == nullptr) continue;
+    if (!is_gone(tensor)) {
+      queue_.push_back(tensor);
+      continue;
+    }
+    const void* storage = entry->storage;
+    drop(tensor);
+    drop_storage(storage);
+  }
+}
+
+// Forgets what is known of memory that is gone.
+void KnownMap::drop_storage(const void* storage) {
+  const auto* found = storages_.find(storage);
+  if (found == nullptr || !is_gone(storage)) return;
+  const auto stretches = *found;
+  for (const Stretch& stretch : stretches) {
+    Memory* memory = memories_.find(stretch);
+    if (memory == nullptr) continue;
+    release(*memory);
+    memories_.erase(stretch);
+  }
+  storages_.erase(storage);
+  unpin_storage(storage);
+}
+
 void KnownMap::clear() {
   for (Entry& entry : entries_) {
     if (entry.tensor == nullptr) continue;
@@ -225,8 +274,9 @@ void KnownMap::clear() {
   }
   used_ = 0;
   memories_.clear([](Memory& memory) { release(memory); });
-  storages_.each([](const void* storage, bool) { unpin_storage(storage); });
+  storages_.each([](const void* storage, const auto&) { unpin_storage(storage); });
   storages_.clear();
+  queue_.clear();
 }
 
 namespace {
@@ -300,7 +350,7 @@ PyObject* restart(PyObject* self, PyObject* lasting) {
   PyObject *key = nullptr, *source = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(lasting, &position, &key, &source)) {
-    map.put_outside(PyLong_AsVoidPtr(key), source);
+    map.put_lasting(PyLong_AsVoidPtr(key), source);
   }
   Py_RETURN_NONE;
 }

@@ -4,9 +4,11 @@
 #include <Python.h>
 
 #include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "flat_map.h"
@@ -28,6 +30,7 @@ struct Shared {
 
 struct Entry {
   const void* tensor = nullptr;  // null: free
+  uint64_t serial = 0;           // unlike that of any other entry
   const void* storage = nullptr;
   Maker maker;
   Shared* shared = nullptr;  // null: nothing else shares its memory
@@ -59,13 +62,15 @@ struct StretchHash {
 // What is known of a stretch: of the first tensor that was one, which may be gone.
 struct Memory {
   const void* tensor = nullptr;
+  uint64_t serial = 0;  // of the entry of that tensor
   Maker maker;
   Shared* shared = nullptr;
   Maker writer;
 };
 
 // Tensors and storages are known by their addresses, which are pinned: torch does not use them again
-// as long as they are in the map.
+// as long as they are in the map. Those that are gone are let go of soon, or every tensor of a step
+// would be made in memory that is in no cache.
 class KnownMap {
  public:
   KnownMap() : entries_(1024) {}
@@ -79,12 +84,18 @@ class KnownMap {
   // from now on it is known as well. Nothing if there is none.
   Maker put_twin(const c10::TensorImpl* tensor);
   void put(const void* tensor, Maker maker) {
+    sweep();
     set(place(tensor), maker, nullptr);
     note_memory(tensor, Note::kReplace);
   }
   void put_outside(const void* tensor, PyObject* source) {
     set(place(tensor), {source, -1}, new Shared());
     note_memory(tensor, Note::kReplace);
+  }
+  // The same of one that will not be gone soon.
+  void put_lasting(const void* tensor, PyObject* source) {
+    put_outside(tensor, source);
+    queue_.clear();
   }
   void put_view(const void* view, const void* base, Maker of_base, Maker maker);
   void put_write(const void* tensor, Maker output);
@@ -105,6 +116,8 @@ class KnownMap {
   void note_memory(const void* tensor, Note how);
   Memory* memory_of(const Entry& entry);
   void grow();
+  void sweep();
+  void drop_storage(const void* storage);
   static void set(Entry& entry, Maker maker, Shared* shared);
   static void set(Memory& memory, Maker maker, Shared* shared);
   static void release(Entry& entry);
@@ -112,8 +125,10 @@ class KnownMap {
 
   std::vector<Entry> entries_;
   size_t used_ = 0;
+  uint64_t serial_ = 0;
+  std::deque<const void*> queue_;  // the tensors of entries, in the order they are looked at
   FlatMap<Stretch, Memory, StretchHash> memories_;
-  FlatMap<const void*, bool, AddressHash> storages_;  // that are pinned
+  FlatMap<const void*, c10::SmallVector<Stretch, 1>, AddressHash> storages_;  // that are pinned
 };
 
 // The map as a Python object, with the methods of `opscope.capture.known.Known`.

@@ -77,7 +77,7 @@ inline const Seen* seen_of(const Maker& maker, const at::Tensor& tensor) {
   RowBook& rows = hook->rows;
   const Seen* seen = nullptr;
   if (is_output(source)) {
-    auto& outputs = rows.outputs(hook->node_id.number(hook->output_node.get(source)));
+    const auto& outputs = facts_of(hook->output_node.get(source)).output_rows;
     const auto slot = static_cast<size_t>(hook->output_slot.number(source));
     if (slot < outputs.size() && outputs[slot].made_in == maker.call) seen = &outputs[slot];
   } else if (lasts(source)) {
@@ -88,7 +88,7 @@ inline const Seen* seen_of(const Maker& maker, const at::Tensor& tensor) {
 
 inline void measure_inputs(Call& call) {
   RowBook& rows = hook->rows;
-  auto& seen = rows.inputs(call.node_id);
+  auto& seen = call.facts->input_rows;
   if (seen.size() < call.tensors.size()) seen.resize(call.tensors.size());
   const Place place{hook->step, call.node_id, call.index, kInput};
   for (size_t slot = 0; slot < call.tensors.size(); ++slot) {
@@ -104,17 +104,15 @@ inline void measure_inputs(Call& call) {
   }
 }
 
-inline void measure_outputs(Call& call,
-                            const Produced& produced,
-                            PyObject* outputs) {
+inline void measure_outputs(Call& call, const Produced& produced) {
   RowBook& rows = hook->rows;
-  auto& seen = rows.outputs(call.node_id);
+  auto& seen = call.facts->output_rows;
   if (seen.size() < produced.size()) seen.resize(produced.size());
   const Place place{hook->step, call.node_id, call.index, kOutput};
   rows.together = produced.size() >= kMany;
   for (size_t slot = 0; slot < produced.size(); ++slot) {
     const at::Tensor* tensor = produced[slot];
-    PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
+    PyObject* output = call.facts->outputs[slot];
     if (tensor == nullptr || hook->output_uninitialised.truth(output)) continue;
     const Seen* known = nullptr;
     if (call.op->same_elements && call.has_base && call.base().numel() == tensor->numel() &&

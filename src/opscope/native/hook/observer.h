@@ -9,7 +9,8 @@
 
 #include <ATen/record_function.h>
 
-#include <cstring>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,16 +20,30 @@
 
 namespace opscope {
 
-// Operators by the address of their name, which torch keeps as long as the operator. Names that are
-// no operators (`record_function`) have passing addresses, and operators can be taken back and
-// defined anew: what is at the address is compared.
-struct Named {
-  std::string name, overload;
-  const Operator* op = nullptr;  // null: no operator
-  bool is(const at::RecordFunction& fn) const {
-    return std::strcmp(name.c_str(), fn.name()) == 0 &&
-           std::strcmp(overload.c_str(), fn.overload_name()) == 0;
+// Counts how often an operator was taken back.
+class Withdrawals : public c10::OpRegistrationListener {
+ public:
+  static uint64_t count() { return counter().load(std::memory_order_relaxed); }
+  static void watch() {
+    static auto* listening = new c10::RegistrationHandleRAII(
+        c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Withdrawals>()));
+    (void)listening;  // for as long as the process lives
   }
+  void onOperatorRegistered(const c10::OperatorHandle&) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle&) override { ++counter(); }
+
+ private:
+  static std::atomic<uint64_t>& counter() {
+    static std::atomic<uint64_t> count{1};
+    return count;
+  }
+};
+
+// Operators by the address of their name, which torch keeps until the operator is taken back. Names
+// that are no operators (`record_function`) have passing addresses.
+struct Named {
+  const Operator* op = nullptr;  // null: no operator
+  uint64_t withdrawals = 0;      // as many as there were when it was learnt
 };
 
 inline FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHash>& operators() {
@@ -85,7 +100,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
 }
 
 inline const Operator* learn(const at::RecordFunction& fn, Named& named) {
-  named = Named{fn.name(), fn.overload_name(), nullptr};
+  named = Named{nullptr, Withdrawals::count()};
   const auto name = fn.operator_name();
   if (!name.has_value()) return nullptr;
   const auto handle = c10::Dispatcher::singleton().findOp(*name);
@@ -102,7 +117,8 @@ inline const Operator* learn(const at::RecordFunction& fn, Named& named) {
 inline const Operator* operator_of(const at::RecordFunction& fn) {
   static thread_local FlatMap<const char*, Named, AddressHash> known;
   Named& named = known[fn.name()];
-  return named.op != nullptr && named.is(fn) ? named.op : learn(fn, named);
+  const bool holds = named.op != nullptr && named.withdrawals == Withdrawals::count();
+  return holds ? named.op : learn(fn, named);
 }
 
 // Whether an operator is differentiable is known only when it has run: the first one ends the setup,
@@ -208,6 +224,7 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   }
   run(call->jobs, hook->rows.row);
   call->jobs.clear();
+  prefetch_next();
   return call;
 }
 
@@ -226,6 +243,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
   if (call.interrupted) return;
   if (raised) {
     hook->node_raised.set(call.node.get(), Py_True);
+    call.facts->raised = true;
   } else if (call.begun) {
     finish_in_python(call, results);
   } else {
@@ -271,8 +289,9 @@ class Leaving {
  public:
   explicit Leaving(const Call& call) : call_(call) {}
   ~Leaving() {
-    --here().depth;
-    here().call = call_.outer;
+    Thread& thread = here();
+    --thread.depth;
+    thread.call = call_.outer;
   }
   Leaving(const Leaving&) = delete;
   Leaving& operator=(const Leaving&) = delete;
@@ -316,6 +335,7 @@ inline at::CallbackHandle& observing() {
 }
 
 inline void observe(bool on) {
+  Withdrawals::watch();
   at::CallbackHandle& handle = observing();
   if (on == (handle != at::INVALID_CALLBACK_HANDLE)) return;
   if (on) {

@@ -47,7 +47,7 @@ void fill(const at::TensorBase& tensor, char* record, RowFunction row) {
 
 }  // namespace
 
-void run(const std::vector<Job>& jobs, RowFunction row) {
+void run(const Jobs& jobs, RowFunction row) {
   for (const Job& job : jobs) fill(*job.tensor, job.record, row);
 }
 
@@ -76,7 +76,7 @@ int64_t RowBook::kind_of(const at::TensorBase& tensor, const Seen& mine) {
 }
 
 char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& tensor,
-                      PyObject* source, const Seen* known, Seen& mine, std::vector<Job>& jobs) {
+                      PyObject* source, const Seen* known, Seen& mine, Jobs& jobs) {
   if (!is_plain(tensor, dtype_names)) {
     Ref object = python_of(tensor);
     checked(PyObject_CallFunction(measure_slowly.get(), "LLLBLOO", place.step, place.node,

@@ -6,11 +6,9 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "cuda_rows.h"
@@ -45,6 +43,8 @@ struct Job {
   char* record;
 };
 
+using Jobs = c10::SmallVector<Job, 4>;
+
 struct Place {
   int64_t step, node, call;
   uint8_t side;
@@ -63,9 +63,6 @@ class RowBook {
   std::vector<int64_t> moments;
   std::vector<int64_t> copies;  // addresses of records, from and to
 
-  // The rows of a node's outputs and inputs, which outlive a step for their kinds.
-  std::vector<Seen>& outputs(int64_t node) { return of(node).first; }
-  std::vector<Seen>& inputs(int64_t node) { return of(node).second; }
   Seen& outside(PyObject* source) { return outside_[source]; }
 
   // Something is about to write to this tensor's memory.
@@ -96,7 +93,7 @@ class RowBook {
   // the same elements, or null. `mine` is where this value's row is remembered.
   // Returns the record, unless Python made it.
   char* measure(const Place& place, int64_t slot, const at::TensorBase& tensor, PyObject* source,
-               const Seen* known, Seen& mine, std::vector<Job>& jobs);
+               const Seen* known, Seen& mine, Jobs& jobs);
 
   void end_step() {
     ++epoch;
@@ -107,11 +104,6 @@ class RowBook {
   }
 
  private:
-  using Pair = std::pair<std::vector<Seen>, std::vector<Seen>>;
-  Pair& of(int64_t node) {
-    if (static_cast<size_t>(node) >= nodes_.size()) nodes_.resize(node + 1);
-    return nodes_[node];
-  }
   bool was_written(const at::TensorBase& tensor, uint64_t since) const {
     const uint64_t* found = written_.find(tensor.storage().data());
     return found != nullptr && *found > since;
@@ -119,13 +111,12 @@ class RowBook {
   int64_t kind_of(const at::TensorBase& tensor, const Seen& mine);
   char* take();
 
-  std::deque<Pair> nodes_;
   std::unordered_map<PyObject*, Seen> outside_;
   FlatMap<const void*, uint64_t, AddressHash> written_;  // by where the storage begins
   uint64_t clock_ = 0;
   std::unordered_map<std::string, int64_t> kinds_;
 };
 
-void run(const std::vector<Job>& jobs, RowFunction row);
+void run(const Jobs& jobs, RowFunction row);
 
 }  // namespace opscope

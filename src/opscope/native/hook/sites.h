@@ -110,14 +110,34 @@ inline Ref python_key(const Operator& op, const SiteKey& key, PyObject* scope, P
 }
 
 inline PyObject* thread_state() {
-  thread_local PyObject* state = nullptr;  // kept alive by the thread's own dictionary
-  thread_local uint64_t generation = 0;
-  if (generation != hook->generation) {
+  Thread& thread = here();
+  if (thread.generation != hook->generation) {
     Ref found = checked(PyObject_GetAttrString(hook->local.get(), "state"));
-    state = found.get();
-    generation = hook->generation;
+    thread.state = found.get();
+    thread.generation = hook->generation;
   }
-  return state;
+  return thread.state;
+}
+
+inline NodeFacts& facts_of(PyObject* node) {
+  const auto id = hook->node_id.number(node);
+  auto& facts = hook->facts;
+  if (static_cast<size_t>(id) >= facts.size()) facts.resize(static_cast<size_t>(id) + 1);
+  NodeFacts& found = facts[static_cast<size_t>(id)];
+  found.node = node;
+  found.id = id;
+  return found;
+}
+
+inline void read_anew(NodeFacts& facts) {
+  const auto copy = [](PyObject* list, auto& to) {
+    to.clear();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) to.push_back(PyList_GET_ITEM(list, i));
+  };
+  copy(hook->node_sources.get(facts.node), facts.sources);
+  copy(hook->node_outputs.get(facts.node), facts.outputs);
+  facts.raised = hook->node_raised.truth(facts.node);
+  facts.current = true;
 }
 
 struct Found {
@@ -125,8 +145,45 @@ struct Found {
   Ref subject;
   Pass pass;
   PyObject* site = nullptr;
+  int64_t at = 0;              // where the marks of the site are
+  NodeFacts* first = nullptr;  // of its first node
   bool leaves_eval = false;
 };
+
+// The site with this key, if it was found before. Most of the time it is the one that came after the
+// last one in the step before, and is in the cache by now.
+inline const FoundSite* find_again(const SiteKey& key) {
+  FoundSite* last = hook->last_site;
+  FoundSite* site = last != nullptr ? last->next : nullptr;
+  if (site == nullptr || !(site->key == key)) {
+    FoundSite** found = hook->site_of_key.find(key);
+    if (found == nullptr) return nullptr;
+    site = *found;
+    if (last != nullptr) last->next = site;
+  }
+  hook->last_site = site;
+  __builtin_prefetch(site->next);
+  return site;
+}
+
+inline void remember(const SiteKey& key, const Found& found) {
+  if (hook->site_of_key.size() >= kSitesRemembered) {
+    hook->last_site = nullptr;
+    hook->site_of_key.clear();
+    hook->found_sites.clear();
+  }
+  hook->found_sites.push_back(FoundSite{key, found.site, found.at, found.first,
+                                        Ref::share(found.subject.get()), nullptr});
+  hook->site_of_key[key] = &hook->found_sites.back();
+}
+
+// Has what the next call will need brought from memory while the operator runs.
+inline void prefetch_next() {
+  const FoundSite* next = hook->last_site != nullptr ? hook->last_site->next : nullptr;
+  if (next == nullptr) return;
+  const auto* facts = reinterpret_cast<const char*>(next->first);
+  for (size_t line = 0; line < sizeof(NodeFacts); line += 64) __builtin_prefetch(facts + line);
+}
 
 // The pass whose forward made an autograd node in a thread: see capture/passes.py.
 inline Pass pass_of_number(PyObject* state, int64_t number) {
@@ -258,18 +315,19 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
   key.subject = found.subject.get();
   const bool stable = !PyTuple_CheckExact(found.subject.get());  // a tuple is a new one each time
   if (stable) {
-    if (const FoundSite* at = hook->found_sites.find(key)) {
-      found.site = at->site;
+    if (const FoundSite* known = find_again(key)) {
+      found.site = known->site;
+      found.at = known->at;
+      found.first = known->first;
       return true;
     }
   }
   Ref object = python_key(*call.op, key, scope, found.subject.get());
   found.site = PyDict_GetItemWithError(hook->sites.get(), object.get());
   if (found.site == nullptr) return false;
-  if (stable) {
-    if (hook->found_sites.size() >= kSitesRemembered) hook->found_sites.clear();
-    hook->found_sites[key] = FoundSite{found.site, Ref::share(found.subject.get())};
-  }
+  found.at = hook->site_at.number(found.site);
+  found.first = &facts_of(hook->site_first.get(found.site));
+  if (stable) remember(key, found);
   return true;
 }
 

@@ -7,8 +7,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -85,9 +87,27 @@ struct Pass {
   int64_t serial = 0, number = 0;
 };
 
-struct FoundSite {
-  PyObject* site = nullptr;  // kept alive by `sites`
-  Ref subject;     // its address is part of the key
+// What the Python object of a node says, in one place: there it is spread over a dozen objects, each
+// of which has to come from memory. Python changes them only when it is told of a call of the node.
+struct alignas(64) NodeFacts {
+  PyObject* node = nullptr;  // kept alive by capture
+  int64_t id = 0;
+  bool current = false;  // otherwise what follows is to be read anew
+  bool raised = false;
+  c10::SmallVector<PyObject*, 4> sources;  // kept alive by the node
+  c10::SmallVector<PyObject*, 2> outputs;
+  int64_t flags = 0, revision = -1;  // of its plan
+  std::vector<Seen> output_rows, input_rows;  // by slot; they outlive a step for their kinds
+};
+
+// A call site that has been found by its key.
+struct alignas(64) FoundSite {
+  SiteKey key;
+  PyObject* site;    // kept alive by `sites`
+  int64_t at;        // where its marks are
+  NodeFacts* first;  // of its first node
+  Ref subject;       // its address is part of the key
+  FoundSite* next;   // the one that was found after it, last time
 };
 
 struct Hook {
@@ -100,7 +120,7 @@ struct Hook {
   KnownMap* known = nullptr;  // in `known_object`
   Slot admitted, home, scope, phase, depth, backward_depth, last_number, number_base,
       node_of_number, pass_starts;
-  Slot site_calls, site_first, site_more, site_serial;
+  Slot site_at, site_first, site_more;
   Slot node_id, node_outputs, node_sources, node_variants, node_variant, node_raised, node_plan,
       node_phase;
   Slot output_node, output_slot, output_subject, output_uninitialised;
@@ -118,7 +138,11 @@ struct Hook {
   int64_t base = 0;             // more than any call before this step
   bool repeats = false;         // whether a node was called twice in this step
   std::vector<int64_t> changes, crossings;  // see opscope/calls.py
-  FlatMap<SiteKey, FoundSite, SiteHash> found_sites;
+  int64_t* marks = nullptr;     // of call sites: see capture/thread_state.py
+  std::deque<NodeFacts> facts;  // by node
+  std::deque<FoundSite> found_sites;
+  FlatMap<SiteKey, FoundSite*, SiteHash> site_of_key;
+  FoundSite* last_site = nullptr;
   FlatMap<PyObject*, Code, AddressHash> known_codes;
   std::vector<Ref> codes;  // kept alive: their addresses are keys
   RowBook rows;
@@ -141,6 +165,9 @@ struct Thread {
   int muted = 0;  // code of ours under way
   Call* call = nullptr;  // the one under way that is being watched
   Arguments arguments;   // of that one, while Python is told of it
+  PyObject* state = nullptr;  // kept alive by the thread's own dictionary
+  uint64_t generation = 0;    // of the capture that it belongs to
+  uint64_t resumption = 0;    // since when autograd's numbers are known
 };
 
 inline Thread& here() {

@@ -14,14 +14,17 @@
 
 namespace opscope {
 
-inline PyObject* node_at(PyObject* site, const Pass& pass) {  // borrowed; null: Python makes it
-  if (hook->site_serial.number(site) != pass.serial) return hook->site_first.get(site);
-  PyObject* more = hook->site_more.get(site);
-  long position = hook->site_calls.number(site);
-  if (position == kMostNodes) return nullptr;  // it is said that from here on the last one recurs
-  position = std::min(position, kMostNodes - 1);
+constexpr int kSerial = 0, kCalls = 1;  // among the marks of a call site
+
+// The node of this call of a site; null: Python makes it.
+inline NodeFacts* node_at(const Found& found) {
+  const int64_t* marks = hook->marks + found.at;
+  if (marks[kSerial] != found.pass.serial) return found.first;
+  if (marks[kCalls] == kMostNodes) return nullptr;  // it is said that from here on the last recurs
+  PyObject* more = hook->site_more.get(found.site);
+  const int64_t position = std::min<int64_t>(marks[kCalls], kMostNodes - 1);
   if (more == Py_None || position > PyList_GET_SIZE(more)) return nullptr;
-  return PyList_GET_ITEM(more, position - 1);
+  return &facts_of(PyList_GET_ITEM(more, position - 1));
 }
 
 // From here on calls belong to this pass; see `Calls.passes`.
@@ -56,13 +59,15 @@ inline void note_crossings(const Call& call) {
   latest[node] = hook->base + call.index;
 }
 
-inline int64_t flags_of(PyObject* node) {
-  PyObject* plan = hook->node_plan.get(node);
+inline int64_t flags_of(NodeFacts& facts) {
+  if (facts.revision == hook->revision) return facts.flags;
+  PyObject* plan = hook->node_plan.get(facts.node);
   if (plan == Py_None || hook->plan_revision.number(plan) != hook->revision) {
-    checked(PyObject_CallOneArg(hook->plan_for.get(), node));
-    plan = hook->node_plan.get(node);
+    checked(PyObject_CallOneArg(hook->plan_for.get(), facts.node));
+    plan = hook->node_plan.get(facts.node);
   }
-  return hook->plan_flags.number(plan);
+  facts.revision = hook->plan_revision.number(plan);
+  return facts.flags = hook->plan_flags.number(plan);
 }
 
 inline void restart_numbers(PyObject* state, int64_t now) {
@@ -87,17 +92,16 @@ inline void number_nodes(PyObject* state, PyObject* node) {
 
 // Steps that were not recorded have made autograd nodes that belong to nobody.
 inline void resume_numbers(PyObject* state) {
-  static thread_local uint64_t resumption = 0;
+  uint64_t& resumption = here().resumption;
   if (resumption == hook->resumption) return;
   resumption = hook->resumption;
   restart_numbers(state, static_cast<int64_t>(at::sequence_number::peek()));
 }
 
-inline bool same_sources(PyObject* list, const Call& call) {
-  const auto count = static_cast<Py_ssize_t>(call.sources.size());
-  if (PyList_GET_SIZE(list) != count) return false;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (PyList_GET_ITEM(list, i) != call.sources[i].source) return false;
+inline bool same_sources(PyObject* const* sources, size_t count, const Call& call) {
+  if (count != call.sources.size()) return false;
+  for (size_t i = 0; i < count; ++i) {
+    if (sources[i] != call.sources[i].source) return false;
   }
   return true;
 }
@@ -117,7 +121,9 @@ inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
   PyObject* variants = hook->node_variants.get(node);
   const Py_ssize_t count = PyList_GET_SIZE(variants);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (same_sources(PyList_GET_ITEM(variants, i), call)) return i;
+    PyObject* variant = PyList_GET_ITEM(variants, i);
+    const auto size = static_cast<size_t>(PyList_GET_SIZE(variant));
+    if (same_sources(PySequence_Fast_ITEMS(variant), size, call)) return i;
   }
   Ref list = list_of_sources(call);
   if (count >= kMostVariants) {
@@ -133,6 +139,7 @@ inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
 }
 
 inline void set_sources(Call& call, PyObject* node) {
+  call.facts->current = false;
   const int64_t before = hook->node_variant.number(node);
   const int64_t after = variant_of(call, node);
   if (after >= 0) {
@@ -153,28 +160,32 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
   if (!find_site(state, call, frame, found)) return false;
-  PyObject* node = node_at(found.site, found.pass);
-  if (node == nullptr) return false;
-  if (call.op->kind != kNothing && PyList_GET_SIZE(hook->node_outputs.get(node)) == 0) return false;
-  const int64_t flags = flags_of(node);
+  NodeFacts* facts = node_at(found);
+  if (facts == nullptr) return false;
+  if (!facts->current) read_anew(*facts);
+  if (call.op->kind != kNothing && facts->outputs.empty()) return false;
+  const int64_t flags = flags_of(*facts);
   if (flags & kArguments) return false;
 
+  __builtin_prefetch(facts->output_rows.data());
+  PyObject* node = facts->node;
+  call.facts = facts;
   call.node = Ref::share(node);
-  call.node_id = hook->node_id.number(node);
+  call.node_id = facts->id;
   call.flags = flags;
   if (found.leaves_eval) hook->phase.set_number(state, kForward);
-  if (hook->site_serial.number(found.site) != found.pass.serial) {
-    hook->site_serial.set_number(found.site, found.pass.serial);
-    hook->site_calls.set_number(found.site, 1);
-  } else {
-    hook->site_calls.set_number(found.site, hook->site_calls.number(found.site) + 1);
+  int64_t* marks = hook->marks + found.at;
+  if (marks[kSerial] != found.pass.serial) {
+    marks[kSerial] = found.pass.serial;
+    marks[kCalls] = 0;
   }
+  ++marks[kCalls];
   call.index = PyList_GET_SIZE(hook->order.get());
   if (PyList_Append(hook->order.get(), node) < 0) throw PythonError();
   call.pass_number = found.pass.number;
   note_pass(call.index, call.pass_number);
   note_crossings(call);
-  if (!same_sources(hook->node_sources.get(node), call)) set_sources(call, node);
+  if (!same_sources(facts->sources.data(), facts->sources.size(), call)) set_sources(call, node);
   if (flags & kValues) {
     begin_in_python(call, node);
   } else if (flags != 0) {
@@ -192,13 +203,14 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
 }
 
 // Where the outputs come from is known from here on.
-inline void note_outputs(const Call& call, const Produced& produced, PyObject* outputs) {
-  const size_t count = std::min(produced.size(), static_cast<size_t>(PyList_GET_SIZE(outputs)));
+inline void note_outputs(const Call& call, const Produced& produced) {
+  const auto& outputs = call.facts->outputs;
+  const size_t count = std::min(produced.size(), outputs.size());
   for (size_t slot = 0; slot < count; ++slot) {
     const at::Tensor* tensor = produced[slot];
     if (tensor == nullptr) continue;
     const c10::TensorImpl* impl = tensor->unsafeGetTensorImpl();
-    PyObject* output = PyList_GET_ITEM(outputs, static_cast<Py_ssize_t>(slot));
+    PyObject* output = outputs[slot];
     if (call.op->asynchronous || (call.op->writes && was_written(call, slot, *tensor))) {
       known().put_write(impl, {output, call.index});
     } else if (call.op->view && call.has_base) {
@@ -211,38 +223,41 @@ inline void note_outputs(const Call& call, const Produced& produced, PyObject* o
 }
 
 // Views are of memory that was never written to, or are not any more, call by call.
-inline void renew_views(const Call& call, PyObject* node, PyObject* outputs) {
+inline void renew_views(const Call& call) {
   PyObject* base = call.base_source.get();
   const bool unwritten = is_output(base) && hook->output_uninitialised.truth(base);
-  for (Py_ssize_t slot = 0; slot < PyList_GET_SIZE(outputs); ++slot) {
-    PyObject* output = PyList_GET_ITEM(outputs, slot);
+  for (PyObject* output : call.facts->outputs) {
     if (hook->output_uninitialised.truth(output) == unwritten) continue;
     hook->output_uninitialised.set(output, unwritten ? Py_True : Py_False);
-    if (PyList_Append(hook->renewed.get(), node) < 0) throw PythonError();
+    if (PyList_Append(hook->renewed.get(), call.node.get()) < 0) throw PythonError();
   }
 }
 
 // Everything after the operator ran.
 inline void finish(Call& call, Arguments results) {
   PyObject* node = call.node.get();
-  if (hook->node_raised.truth(node)) hook->node_raised.set(node, Py_False);
+  NodeFacts& facts = *call.facts;
+  if (!facts.current) read_anew(facts);
+  if (facts.raised) {
+    hook->node_raised.set(node, Py_False);
+    facts.raised = false;
+  }
   if (call.op->kind == kNothing && !call.delivered) return;
   const Produced produced = collect_outputs(call, results);
-  PyObject* outputs = hook->node_outputs.get(node);
-  if (PyList_GET_SIZE(outputs) < static_cast<Py_ssize_t>(produced.size())) {
+  if (facts.outputs.size() < produced.size()) {
     Aside aside;
     Ref inputs = inputs_of(call);
     Ref list = outputs_of(call, produced, inputs);
     checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op->object.get(), node,
                                          list.get(), inputs.get(), nullptr));
-    outputs = hook->node_outputs.get(node);
+    read_anew(facts);
   }
-  if (call.op->view && call.has_base) renew_views(call, node, outputs);
-  note_outputs(call, produced, outputs);
+  if (call.op->view && call.has_base) renew_views(call);
+  note_outputs(call, produced);
   if (call.delivered) {
     end_in_python(call, node, produced);
   } else if (call.flags & kOutputStats) {
-    measure_outputs(call, produced, outputs);
+    measure_outputs(call, produced);
   }
 }
 
@@ -263,7 +278,9 @@ inline void begin_in_python(Call& call) {
                                                     call.objects.get(), sources.get(),
                                                     written.get(), current_frame_object(), nullptr));
   call.node = Ref::share(hook->begun_node.get(call.begun.get()));
-  call.node_id = hook->node_id.number(call.node.get());
+  call.facts = &facts_of(call.node.get());
+  call.facts->current = false;
+  call.node_id = call.facts->id;
   call.index = hook->begun_index.number(call.begun.get());
   note_crossings(call);
   PyObject* passes = hook->passes.get();
@@ -282,7 +299,8 @@ inline void finish_in_python(Call& call, Arguments results) {
   Ref objects = outputs_of(call, produced, call.objects);
   checked(PyObject_CallFunctionObjArgs(hook->finish.get(), call.begun.get(), objects.get(),
                                        nullptr));
-  note_outputs(call, produced, hook->node_outputs.get(call.node.get()));
+  read_anew(*call.facts);
+  note_outputs(call, produced);
 }
 
 // Has the main thread raise an exception that is meant for the script, when it is back there.
