@@ -304,7 +304,13 @@ class Rank:
         return known | dict(self._lines(layout.ORDERS, order_line))
 
     def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
-        lines = list(self._lines(layout.STEPS, step_line))
+        # All again where the file was thinned and replaced: steps only ever count upwards.
+        last = known[-1].step if known else None
+        lines = [
+            line
+            for line in self._lines(layout.STEPS, step_line)
+            if last is None or line.step > last
+        ]
         orders = self._known["orders"] = self._more_orders(self.orders)
         links = self._known["links"] = self._more_links(self._links)
         nodes = self._known["nodes"] = self._more_nodes(self.nodes)

@@ -20,6 +20,7 @@ from opscope.rundir.orders import OrderBook
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
+from opscope.rundir.step_log import LEAST, StepLog
 from opscope.rundir.whole import Reserved, write_whole
 
 
@@ -40,7 +41,7 @@ class RankFiles:
         self._nodes = self._open_lines(layout.NODES)
         self._stacks = self._open_lines(layout.STACKS)
         self._shapes = self._open_lines(layout.SHAPES)
-        self._steps = self._open_lines(layout.STEPS)
+        self._steps = StepLog(self.path / layout.STEPS, limit=max(budget // 64, LEAST))
         self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._links = self._open_lines(layout.LINKS, limit=budget // 16)
@@ -105,6 +106,7 @@ class RankFiles:
         with contextlib.ExitStack() as stack:
             stack.callback(self.lock.close)
             stack.callback(self._incomplete_file.give_back)
+            stack.callback(self._steps.close)
             for lines in self._lines:
                 stack.callback(lines.close)
             stack.callback(lambda: self._end_file.write(encode(self._end(ending), indent=1)))
