@@ -56,6 +56,19 @@ class FlatMap {
     clear([](Value&) {});
   }
 
+  // Forgets what `function(key, value)` says no to.
+  template <class Function>
+  void keep(Function function) {
+    std::vector<Slot> old(slots_.size());
+    old.swap(slots_);
+    used_ = 0;
+    for (Slot& slot : old) {
+      if (!slot.used || !function(slot.key, slot.value)) continue;
+      slots_[place_of(slot.key)] = std::move(slot);
+      ++used_;
+    }
+  }
+
   size_t size() const { return used_; }
 
  private:

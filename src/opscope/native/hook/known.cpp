@@ -43,6 +43,13 @@ void unpin_storage(const void* storage) {
       static_cast<c10::StorageImpl*>(const_cast<void*>(storage)));
 }
 
+// Whether nobody has it any more; of what is pinned only.
+template <class Pinned>
+bool is_gone(const void* pinned) {
+  auto* target = static_cast<Pinned*>(const_cast<void*>(pinned));
+  return c10::raw::weak_intrusive_ptr::use_count(target) == 0;
+}
+
 template <class Holder>
 void hold(Holder& holder, Maker maker, Shared* shared) {
   Py_INCREF(maker.source);
@@ -136,7 +143,7 @@ Entry& KnownMap::place(const void* tensor) {
     if (entries_[at].tensor == tensor) return entries_[at];
     if (entries_[at].tensor != nullptr) continue;
     if (2 * (used_ + 1) > entries_.size()) {
-      grow();
+      make_room();
       return place(tensor);
     }
     ++used_;
@@ -179,10 +186,51 @@ Maker KnownMap::put_twin(const c10::TensorImpl* tensor) {
     }
   }
   const Maker maker = maker_in(memory);
+  Shared* shared = memory.shared;  // `memory` may move when there is too little room
   Entry& entry = place(tensor);
-  set(entry, maker, memory.shared);
+  set(entry, maker, shared);
   entry.storage = stretch.storage;
   return maker;
+}
+
+// Often enough that those that are gone are never more than those that live, or a few.
+void KnownMap::make_room() {
+  forget_gone();
+  if (4 * used_ > entries_.size()) grow();
+}
+
+void KnownMap::forget_gone() {
+  std::vector<Entry> gone;
+  std::vector<Entry> old(entries_.size());
+  old.swap(entries_);
+  used_ = 0;
+  const size_t mask = entries_.size() - 1;
+  for (const Entry& entry : old) {
+    if (entry.tensor == nullptr) continue;
+    if (is_gone<c10::TensorImpl>(entry.tensor)) {
+      gone.push_back(entry);
+      continue;
+    }
+    size_t at = hash(entry.tensor) & mask;
+    while (entries_[at].tensor != nullptr) at = (at + 1) & mask;
+    entries_[at] = entry;
+    ++used_;
+  }
+  memories_.keep([this](const Stretch& stretch, Memory& memory) {
+    if (memory.tensor != nullptr && find(memory.tensor) == nullptr) memory.tensor = nullptr;
+    const bool lives = !is_gone<c10::StorageImpl>(stretch.storage);
+    if (!lives) release(memory);
+    return lives;
+  });
+  storages_.keep([](const void* storage, bool) {
+    const bool lives = !is_gone<c10::StorageImpl>(storage);
+    if (!lives) unpin_storage(storage);
+    return lives;
+  });
+  for (Entry& entry : gone) {
+    unpin(entry.tensor);
+    release(entry);
+  }
 }
 
 void KnownMap::grow() {

@@ -65,7 +65,8 @@ struct Memory {
 };
 
 // Tensors and storages are known by their addresses, which are pinned: torch does not use them again
-// as long as they are in the map.
+// as long as they are in the map. What is pinned lies between the memory of tensors and keeps that
+// apart when it is freed, so those that are gone leave the map before it grows.
 class KnownMap {
  public:
   KnownMap() : entries_(1024) {}
@@ -104,6 +105,8 @@ class KnownMap {
   enum class Note { kReplace, kIfNew };
   void note_memory(const void* tensor, Note how);
   Memory* memory_of(const Entry& entry);
+  void make_room();
+  void forget_gone();
   void grow();
   static void set(Entry& entry, Maker maker, Shared* shared);
   static void set(Memory& memory, Maker maker, Shared* shared);
