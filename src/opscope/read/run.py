@@ -225,14 +225,6 @@ class Rank:
         """The same in parts of some megabytes."""
         return self._rows.parts_of_stats(nodes, steps)
 
-    def all_parts(self) -> list[Records]:
-        """All rows where they lie, valid or not."""
-        return self._rows.all_parts()
-
-    def release(self) -> None:
-        """Give back the memory that looking at rows took; looking again takes it again."""
-        self._rows.release()
-
     @property
     def recorded_steps(self) -> list[int]:
         """The steps that have rows."""
@@ -242,6 +234,10 @@ class Rank:
     def known_numbers(self) -> frozenset[str]:
         """The numbers that every row has: all of them."""
         return frozenset(Row._fields)
+
+    def parts_of_between(self) -> Iterator[Records]:
+        """Of steps that were left out of older history: their extremes, in parts."""
+        return self._rows.parts_of_between()
 
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Of steps that were left out of older history: their extremes, by node."""
