@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opscope.calls import Calls
 from opscope.events import Frame, Loss, Node, Phase, Stack, StepRecord
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.writer import RunWriter
@@ -28,12 +29,12 @@ def write_run(directory: Path, nodes: int, steps: int, budget: int) -> None:
     rows["valid"], rows["io"], rows["count"] = VALID, OUTPUT, 4096
     rows["node"] = rows["call"] = np.arange(nodes)
     numbers = np.random.default_rng(0).normal(size=(64, nodes))
-    orders = {0: made}
+    calls = Calls(made)
     for step in range(steps):
         rows["step"], rows["mean"] = step, numbers[step % 64]
         rows["min"], rows["max"] = rows["mean"] - 1, rows["mean"] + 1
         memory.append(rows)
-        writer.step_end(StepRecord(step, orders, [Loss(1 / (step + 1), made[-1])], 0.1))
+        writer.step_end(StepRecord(step, calls, [Loss(1 / (step + 1), made[-1])], 0.1))
     writer.close()
 
 

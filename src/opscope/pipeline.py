@@ -106,6 +106,8 @@ class Pipeline:
         """Whether to wait for the rows of devices before an optimizer steps."""
         self.on_revision: Callable[[], None] = lambda: None
         """Called when plans made so far have become void."""
+        self.on_drop: Callable[[Sink, Exception], None] = lambda sink, error: None
+        """Told of a sink that failed and is called no more."""
 
     def open(self, rank: int) -> None:
         """Open the sinks, now that the rank is known, and tell them of what was seen so far."""
@@ -345,6 +347,7 @@ class Pipeline:
         self._sinks.remove(sink)
         self._active = tuple(other for other in self._active if other is not sink)
         self._renew_plans()
+        self.on_drop(sink, error)
         if isinstance(error, OpscopeError):
             say(f"{error}; {type(sink).__name__} is switched off, training goes on")
             return

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from opscope.messages import say_once
 
@@ -55,14 +56,18 @@ def read_regular(path: str | Path, follow: bool = False) -> bytes:
         return file.read(LIMIT)
 
 
-def regular_lines(path: str | Path, start: int = 0) -> Iterator[bytes]:
+def regular_lines(path: str | Path) -> Iterator[bytes]:
     """The lines of a regular file, with their ends; OSError at one that is too long."""
     with open(open_regular(path), "rb") as file:
-        file.seek(start)
-        while line := file.readline(LIMIT):
-            if len(line) == LIMIT and not line.endswith(b"\n"):
-                raise OSError(errno.EFBIG, f"has a line of more than {LIMIT} bytes", str(path))
-            yield line
+        yield from lines_in(file)
+
+
+def lines_in(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an open file from where it stands, with their ends; OSError as above."""
+    while line := file.readline(LIMIT):
+        if len(line) == LIMIT and not line.endswith(b"\n"):
+            raise OSError(errno.EFBIG, f"has a line of more than {LIMIT} bytes")
+        yield line
 
 
 def is_directory(path: Path) -> bool:

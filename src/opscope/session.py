@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from opscope.live.control import Live
     from opscope.pipeline import Pipeline
     from opscope.rundir.ending import Ending
+    from opscope.rundir.writer import RunWriter
     from opscope.stats.engine import Engine
     from opscope.watch.saving import HitState
     from opscope.watch.sink import WatchSink
@@ -64,6 +65,7 @@ class Session:
         self.page = ""
         """host:port of the server that was started."""
         self._failure: Ending | None = None
+        self._writer: RunWriter | None = None
         self._pid = os.getpid()
         self._environment: dict[str, str | None] = {}
         """What stood in the environment where settings are handed over."""
@@ -117,6 +119,7 @@ class Session:
     def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
         """Let the watchpoints end training, and see what they need of it."""
         pipeline.strict = self.settings.strict
+        pipeline.on_drop = self._note_drop
         if self.watch is not None:
             capture.on_safe_point = self._safe_point
             self.watch.ranks.is_replicated = capture.is_replicated
@@ -151,6 +154,13 @@ class Session:
             live.wait_at_start()
 
         capture.on_network = begin
+
+    def _note_drop(self, sink: Sink, error: Exception) -> None:
+        """A run that was not watched to its end must not read as one without hits."""
+        from opscope.rundir.ending import in_words
+
+        if sink is self.watch and self._writer is not None:
+            self._writer.note(f"nothing is watched any more, {in_words(error)}")
 
     def _context_changed(self) -> None:
         """The script has called `set_context`."""
@@ -196,14 +206,22 @@ class Session:
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
             self.note_failure(error)
+        step, writes = self._step, self.running
         self.stop()
+        if writes and self._writer is not None and not hasattr(sys, "ps1"):
+            self._writer.await_exit_code(step)
+
+    @property
+    def _step(self) -> int | None:
+        """The step that is under way."""
+        return self.capture.step if self.capture else None
 
     def note_failure(self, error: BaseException) -> None:
         """Training ends with this exception, which goes its way; the first one counts."""
         from opscope.rundir.ending import failure
 
         if self._failure is None and self.running:
-            self._failure = failure(error, self.capture.step if self.capture else None)
+            self._failure = failure(error, self._step)
 
     def _ending(self) -> Ending:
         """What became of training."""
@@ -273,17 +291,16 @@ class Session:
             from opscope.rundir.writer import RunWriter
 
             self.run_directory = self._choose_run_directory()
-            sinks.append(
-                RunWriter(
-                    self.run_directory,
-                    script=self._script,
-                    command=self._command,
-                    budget=settings.budget_bytes,
-                    run_id=self.run_id,
-                    ending=self._ending,
-                    world_size=world_size(),
-                )
+            self._writer = RunWriter(
+                self.run_directory,
+                script=self._script,
+                command=self._command,
+                budget=settings.budget_bytes,
+                run_id=self.run_id,
+                ending=self._ending,
+                world_size=world_size(),
             )
+            sinks.append(self._writer)
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
         live = self.run_directory is not None and (bool(settings.server) or self._starts_page())

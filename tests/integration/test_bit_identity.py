@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
 from helpers.models import MODELS, Trained, assert_identical, ddp
+from helpers.ranks import run_ranks
 from helpers.recorder import Recorder, recording
 from opscope.events import Want
 from opscope.messages import forget_said
@@ -70,7 +70,7 @@ def train_rank(rank: int, folder: str, wanted: str) -> None:
 @pytest.mark.parametrize("wanted", WANTS)
 def test_data_parallel_training_is_the_same_when_watched(tmp_path: Path, wanted) -> None:
     for way in ("plain", wanted):
-        mp.start_processes(train_rank, (str(tmp_path), way), WORLD, start_method="fork")
+        run_ranks(train_rank, WORLD, str(tmp_path), way)
     for rank in range(WORLD):
         plain, watched = (
             Trained(**torch.load(tmp_path / f"{way}-{rank}", weights_only=False))

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.distributed import _functional_collectives as functional
 
 from helpers.forked import forked_opscope as opscope
 from helpers.models import Trained, assert_identical, ddp, shards
 from helpers.program import python
+from helpers.ranks import run_ranks
 from helpers.recorder import Recorder, recording
 from opscope.dump.transport.ownership import RankLock
 from opscope.errors import OpscopeError
@@ -55,10 +55,10 @@ if __name__ == "__main__":
 """
 
 
-def run_forked(target: Callable[..., None], folder: Path, *args: object) -> None:
+def run_in_group(target: Callable[..., None], folder: Path, *args: object) -> None:
     """Runs `target(rank, …)` in two processes with a process group; any failure is ours."""
     where = str(folder / f"store-{time.monotonic_ns()}")
-    mp.start_processes(join_group, (target, where, *args), WORLD, start_method="fork")
+    run_ranks(join_group, WORLD, target, where, *args)
 
 
 def join_group(rank: int, target: Callable[..., None], store: str, *args: object) -> None:
@@ -80,7 +80,7 @@ def load(folder: Path, rank: int) -> Trained:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> list[Trained]:
     """The outcome of each rank without opscope."""
     folder = tmp_path_factory.mktemp("plain")
-    run_forked(save_plain, folder, str(folder))
+    run_in_group(save_plain, folder, str(folder))
     return [load(folder, rank) for rank in range(WORLD)]
 
 
@@ -180,7 +180,7 @@ def check_reduced_buckets(rank: int) -> None:
 
 
 def test_buckets_hold_the_sum_over_the_ranks(tmp_path: Path) -> None:
-    run_forked(check_reduced_buckets, tmp_path)
+    run_in_group(check_reduced_buckets, tmp_path)
 
 
 class PlainTensors(Recorder):
@@ -210,7 +210,7 @@ def check_late_partner(rank: int, functionally: bool) -> None:
 
 @pytest.mark.parametrize("functionally", [False, True], ids=["c10d", "functional"])
 def test_a_collective_is_recorded_when_it_is_done(tmp_path: Path, functionally) -> None:
-    run_forked(check_late_partner, tmp_path, functionally)
+    run_in_group(check_late_partner, tmp_path, functionally)
 
 
 def check_collective_across_steps(rank: int) -> None:
@@ -229,7 +229,7 @@ def check_collective_across_steps(rank: int) -> None:
 
 
 def test_a_collective_that_is_not_done_when_the_step_ends(tmp_path: Path) -> None:
-    run_forked(check_collective_across_steps, tmp_path)
+    run_in_group(check_collective_across_steps, tmp_path)
 
 
 def outputs_of(seen: Recorder, op_type: str) -> list[Tensor]:
@@ -257,4 +257,4 @@ def check_other_collectives(rank: int) -> None:
 
 
 def test_other_collectives(tmp_path: Path) -> None:
-    run_forked(check_other_collectives, tmp_path)
+    run_in_group(check_other_collectives, tmp_path)

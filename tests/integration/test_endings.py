@@ -16,7 +16,12 @@ import pytest
 from helpers.forked import forked_opscope as opscope
 from helpers.forked import launched
 from helpers.program import clean_environment, python
+from opscope.native import build
 from opscope.read.run import open_run
+
+needs_native = pytest.mark.skipif(
+    build.switched_off() or not build.can_build(), reason="native code knows the exit code"
+)
 
 SCRIPT = """
 import os, signal, sys
@@ -100,6 +105,36 @@ def test_a_script_that_starts_opscope_itself_and_fails(
     done = python("train.py", cwd=tmp_path)
     assert "RuntimeError: the first line" in done.stderr
     assert open_run(tmp_path / "out").state == "failed: RuntimeError in step 6"
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("rest", "code", "state"),
+    [
+        ("train(); sys.exit(1)", 1, "failed: SystemExit in step 9"),
+        ("train(); raise SystemExit(300)", 44, "failed: SystemExit in step 9"),
+        ("train(); sys.exit('enough')", 1, "failed: SystemExit in step 9"),
+        ("train(lambda: exit(7))", 7, "failed: SystemExit in step 6"),
+        ("train(); sys.exit()", 0, "finished"),
+        ("train(); raise SystemExit(False)", 0, "finished"),
+        ("try:\n    train(lambda: sys.exit(5))\nexcept SystemExit:\n    pass", 0, "finished"),
+        ("train(); opscope.stop(); sys.exit(1)", 1, "finished"),
+        ("train(); os.fork() or os._exit(9); sys.exit(0)", 0, "finished"),
+        ("train(bad=6)", 3, "stopped: NaN in step 6"),
+    ],
+)
+def test_a_script_that_starts_opscope_itself_and_leaves(
+    tmp_path: Path, rest: str, code: int, state: str
+) -> None:
+    script(tmp_path, rest, "import opscope; opscope.start(run_dir='out')")
+    done = python("train.py", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    rank = open_run(tmp_path / "out").rank(0)
+    assert str(rank.state) == state
+    if "SystemExit" in state:
+        assert rank.state.message == str(code)
+        assert (rank.end["steps"], rank.end["ended"][:2]) == (9 if "step 9" in state else 6, "20")
+    assert not [path.name for path in rank.path.iterdir() if path.name.startswith(".")]
 
 
 def test_a_running_run_runs_and_a_killed_one_was_killed(tmp_path: Path) -> None:
@@ -200,6 +235,59 @@ def test_a_full_disk_is_told_with_the_last_whole_step(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("place", ["add_step", "add_rows", "add_node", "close"])
+def test_an_error_of_our_own_ends_the_recording_and_is_told(tmp_path: Path, place: str) -> None:
+    script(tmp_path, "train()", before=_BROKEN.format(place=place))
+    done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "ValueError: not as planned" in done.stderr and "training goes on" in done.stderr
+    state = open_run(tmp_path / "out").rank(0).state
+    assert state.kind == "finished"
+    assert state.incomplete == "internal error (ValueError: not as planned)"
+    assert shown(tmp_path).startswith("recording incomplete ")
+    if place == "add_step":
+        assert state.recorded_until == 2
+
+
+def test_an_error_of_our_own_in_the_watchpoints_is_told(tmp_path: Path) -> None:
+    script(tmp_path, "train(bad=6)", before=_BLIND)
+    done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "ValueError: not as planned" in done.stderr and "training goes on" in done.stderr
+    assert shown(tmp_path) == (
+        "recording incomplete after step 3: nothing is watched any more, "
+        "internal error (ValueError: not as planned)"
+    )
+
+
+_BROKEN = """
+from opscope.rundir.rank_files import RankFiles
+from opscope.rundir.segments import SegmentWriter
+
+owner = SegmentWriter if "{place}" == "close" else RankFiles
+plain, count = getattr(owner, "{place}"), 0
+
+def break_down(*args):
+    global count
+    count += 1
+    if count > 3 or "{place}" == "close":
+        raise ValueError("not as planned\\nat all")
+    return plain(*args)
+
+setattr(owner, "{place}", break_down)
+"""
+_BLIND = """
+from opscope.watch.sink import WatchSink
+
+plain = WatchSink.step_end
+
+def break_down(self, record):
+    if record.step == 3:
+        raise ValueError("not as planned")
+    return plain(self, record)
+
+WatchSink.step_end = break_down
+"""
 _LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18,) * 2)

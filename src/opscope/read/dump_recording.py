@@ -79,6 +79,11 @@ class DumpReader:
             wanted &= [number in nodes for number in records["node"].tolist()]
         return taken(records, wanted)
 
+    @property
+    def part_count(self) -> int:
+        """How many parts `parts_of_stats` has."""
+        return len(self._dumped.steps)
+
     def parts_of_stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Iterator[Records]:
@@ -86,13 +91,6 @@ class DumpReader:
         for step in self._dumped.steps:
             if steps is None or step in steps:
                 yield self.stats(nodes, {step})
-
-    def all_parts(self) -> list[Records]:
-        """All rows there are."""
-        return [self.stats()]
-
-    def release(self) -> None:
-        """What was read of a dump stays in memory."""
 
     @property
     def recorded_steps(self) -> list[int]:
@@ -103,6 +101,10 @@ class DumpReader:
     def known_numbers(self) -> frozenset[str]:
         """The columns that its tables have, and what follows from them."""
         return self._dumped.values().known
+
+    def parts_of_between(self) -> Iterator[Records]:
+        """A dump leaves nothing out behind one's back."""
+        return iter(())
 
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """A dump leaves nothing out behind one's back."""

@@ -14,6 +14,7 @@ _STATS = "stats"
 _OF_NODES = frozenset({"rank", "node", "name", "op_type", "scope", "phase"})
 _OF_STEPS = frozenset({"rank", "step"})
 _OPAQUE = frozenset({"SUBQUERY", "LAMBDA", "PARAMETER", "STAR", "WINDOW", "LAMBDA_REF"})
+_UNNAMED = frozenset({"STAR", "NATURAL", "PIVOT", "SHOW_REF", "TABLE_FUNCTION", "LAMBDA"})
 
 Tree = Any
 
@@ -27,6 +28,8 @@ class Question(NamedTuple):
     """What holds for every row of the statistics that matters."""
     alias: str = _STATS
     """What the statistics are called in them."""
+    columns: frozenset[str] | None = None
+    """The columns it names, of whatever table; None if it may need any."""
 
 
 class Chosen(NamedTuple):
@@ -47,12 +50,13 @@ def understand(connection: Any, sql: str) -> Question:
         return Question()
     select = tree["statements"][0]["node"]
     of_stats = [each for each in references if str(each["table_name"]).lower() in (_STATS, "rows")]
+    columns = _all_columns(tree)
     if not _is_plain(select) or len(of_stats) != 1:
-        return Question(names)
+        return Question(names, columns=columns)
     alias = select["from_table"].get("alias") or _STATS
     aliases = {str(each.get("alias", "")).lower() for each in select.get("select_list", ())}
     found = [c for c in _conjuncts(select.get("where_clause")) if not _columns(c) & aliases]
-    return Question(names, tuple(found), alias)
+    return Question(names, tuple(found), alias, columns)
 
 
 def choose(connection: Any, question: Question) -> Chosen:
@@ -113,6 +117,20 @@ def _conjuncts(where: Tree) -> list[Tree]:
     if where.get("type") == "CONJUNCTION_AND":
         return [part for child in where["children"] for part in _conjuncts(child)]
     return [where]
+
+
+def _all_columns(tree: Tree) -> frozenset[str] | None:
+    """Every column that is named anywhere; None where some may be meant without being named."""
+    found: set[str] = set()
+    for part in _objects(tree):
+        if part.get("class") in _UNNAMED or part.get("ref_type") in _UNNAMED:
+            return None
+        if part.get("type") in _UNNAMED:
+            return None
+        if part.get("class") == "COLUMN_REF":
+            found.add(str(part["column_names"][-1]).lower())
+        found |= {str(name).lower() for name in part.get("using_columns") or ()}
+    return frozenset(found)
 
 
 def _columns(condition: Tree) -> frozenset[str]:

@@ -79,16 +79,14 @@ class RankReader(Protocol):
     ) -> Records:
         """Rows, in the order they were written; of some nodes or steps only, if given."""
 
+    @property
+    def part_count(self) -> int:
+        """How many parts `parts_of_stats` has."""
+
     def parts_of_stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
     ) -> Iterator[Records]:
         """The same in parts."""
-
-    def all_parts(self) -> Sequence[Records]:
-        """All rows where they lie, valid or not."""
-
-    def release(self) -> None:
-        """Give back the memory that looking at rows took; looking again takes it again."""
 
     @property
     def recorded_steps(self) -> Sequence[int]:
@@ -97,6 +95,9 @@ class RankReader(Protocol):
     @property
     def known_numbers(self) -> frozenset[str]:
         """The numbers that every row has: fields of `Row`."""
+
+    def parts_of_between(self) -> Iterator[Records]:
+        """Extremes of what was left out, in parts."""
 
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Extremes of steps that were left out of older history, by node."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
-from opscope.read.one_map import OneMap
 from opscope.regular import open_regular, why
 from opscope.rundir.row_index import RowIndex, build_index, decode_index
 from opscope.rundir.stat_files import StatFile, stat_files
@@ -39,7 +37,6 @@ class RowStore:
         self._directory = directory
         self._lock = threading.Lock()
         self._parts: tuple[Part, ...] | None = None
-        self._whole: weakref.WeakSet[OneMap] = weakref.WeakSet()
 
     def refresh(self) -> None:
         """Take in what has been written since."""
@@ -81,26 +78,11 @@ class RowStore:
         found = [np.unique(part.index.steps) for part in self.parts]
         return np.unique(np.concatenate(found)).tolist() if found else []
 
-    def all_parts(self) -> list[Records]:
-        """All rows where they lie, valid or not, in as few arrays as can be."""
-        closed = [part for part in self.parts if part.descriptor is not None and len(part.records)]
-        others = [part.records for part in self.parts if part.descriptor is None]
-        files = [(part.descriptor or 0, len(part.records) * ROW_BYTES) for part in closed]
-        if not files:
-            return others
-        try:
-            whole = OneMap(files)
-        except OSError:
-            return [part.records for part in self.parts]
-        self._whole.add(whole)
-        return [np.asarray(whole).view(ROW_DTYPE), *others]
-
-    def release(self) -> None:
-        """Give back the memory that looking at rows took."""
+    def parts_of_between(self) -> Iterator[Records]:
+        """Extremes of the steps that were left out, in parts."""
         for part in self.parts:
+            yield part.between
             part.release()
-        for whole in list(self._whole):
-            whole.release()
 
     def _load(self, known: tuple[Part, ...]) -> tuple[Part, ...]:
         """Open what is there; a file that has just been thinned is looked for anew."""
@@ -140,7 +122,7 @@ def _rows_by_part(
     for part in parts:
         rows = part.stats(nodes, steps)
         yield rows
-        if nodes is None and len(rows):
+        if len(rows):
             part.release()
 
 
@@ -158,6 +140,7 @@ class Part:
         index: RowIndex | None = None,
         between: Records | None = None,
         opened: _Opened | None = None,
+        beside: Any = b"",
     ) -> None:
         self.file = file
         self.records = records
@@ -166,11 +149,7 @@ class Part:
         """Whether nothing is written to it any more."""
         self._index = index
         self._opened = opened
-
-    @property
-    def descriptor(self) -> int | None:
-        """The open file, if nothing changes its size any more."""
-        return None if self._opened is None else self._opened.descriptor
+        self._beside = beside
 
     @property
     def index(self) -> RowIndex:
@@ -206,7 +185,8 @@ class Part:
     def release(self) -> None:
         """Give back the memory that looking at the file took; the next look takes it again."""
         if self._opened is not None:
-            self._opened.release()
+            _release(self._opened.content)
+        _release(self._beside)
 
     def _of_nodes(self, nodes: Collection[int], steps: Collection[int] | None) -> Records:
         which = np.sort(self.index.of_nodes(nodes))
@@ -246,11 +226,6 @@ class _Opened:
         data = b"".join([read(descriptor, ROW_BYTES, offset) for offset in offsets])
         return np.frombuffer(data, ROW_DTYPE)
 
-    def release(self) -> None:
-        """Let go of the pages that were looked at."""
-        if isinstance(self.content, mmap.mmap):
-            self.content.madvise(mmap.MADV_DONTNEED)
-
     def __del__(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -265,7 +240,7 @@ def _open(file: StatFile, earlier: Part | None, is_last: bool) -> Part:
     records = np.frombuffer(opened.content, ROW_DTYPE, len(opened.content) // ROW_BYTES)
     extremes = _map_beside(file, file.between) if file.level else b""
     between = np.frombuffer(extremes, BETWEEN_DTYPE, len(extremes) // BETWEEN_BYTES)
-    return Part(file, records, decode_index(beside, len(records)), between, opened)
+    return Part(file, records, decode_index(beside, len(records)), between, opened, extremes)
 
 
 def _map_beside(file: StatFile, path: Path) -> Any:
@@ -306,6 +281,12 @@ def _mapped(descriptor: int) -> Any:
     """The content of a file, which is not read before it is looked at."""
     size = os.fstat(descriptor).st_size
     return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
+
+
+def _release(content: Any) -> None:
+    """Let go of the pages of a map that were looked at."""
+    if isinstance(content, mmap.mmap):
+        content.madvise(mmap.MADV_DONTNEED)
 
 
 def _valid(records: Records) -> Records:

@@ -236,14 +236,6 @@ class Rank:
         """The same in parts of some megabytes."""
         return self._rows.parts_of_stats(nodes, steps)
 
-    def all_parts(self) -> list[Records]:
-        """All rows where they lie, valid or not."""
-        return self._rows.all_parts()
-
-    def release(self) -> None:
-        """Give back the memory that looking at rows took; looking again takes it again."""
-        self._rows.release()
-
     @property
     def recorded_steps(self) -> list[int]:
         """The steps that have rows."""
@@ -253,6 +245,10 @@ class Rank:
     def known_numbers(self) -> frozenset[str]:
         """The numbers that every row has: all of them."""
         return frozenset(Row._fields)
+
+    def parts_of_between(self) -> Iterator[Records]:
+        """Of steps that were left out of older history: their extremes, in parts."""
+        return self._rows.parts_of_between()
 
     def between(self, nodes: Collection[int] | None = None) -> Records:
         """Of steps that were left out of older history: their extremes, by node."""
@@ -315,7 +311,13 @@ class Rank:
         return known | dict(self._lines(layout.ORDERS, order_line))
 
     def _more_steps(self, known: list[StepRecord]) -> list[StepRecord]:
-        lines = list(self._lines(layout.STEPS, step_line))
+        # All again where the file was thinned and replaced: steps only ever count upwards.
+        last = known[-1].step if known else None
+        lines = [
+            line
+            for line in self._lines(layout.STEPS, step_line)
+            if last is None or line.step > last
+        ]
         orders = self._known["orders"] = self._more_orders(self.orders)
         links = self._known["links"] = self._more_links(self._links)
         nodes = self._known["nodes"] = self._more_nodes(self.nodes)

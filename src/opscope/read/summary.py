@@ -57,12 +57,20 @@ def _of_run(run: Run) -> Summary:
         started=run.started,
         state=run.state,
         ranks=len(run.ranks),
-        steps=len(steps) - (1 if steps and not _object(steps[-1]).get("complete", True) else 0),
+        steps=_count(steps),
         nodes=len(_whole_lines(first / layout.NODES)),
         loss=_last_loss(steps),
         size=_size(run.path),
         states={str(number): str(state) for number, state in run.states.items()},
     )
+
+
+def _count(steps: list[bytes]) -> int:
+    """How many steps there were, thinned ones too; one that did not end is none."""
+    last = _object(steps[-1]) if steps else {}
+    number = last.get("number")
+    count = number + 1 if isinstance(number, int) and number >= len(steps) else len(steps)
+    return count - (1 if not last.get("complete", True) else 0)
 
 
 def _last_loss(steps: list[bytes]) -> float | None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.read.question import Chosen, Question, choose, understand
+from opscope.read.record_stream import Batch, RecordStream
 from opscope.read.recording import RankReader, Recording
-from opscope.read.row_store import Records
 from opscope.read.table_lines import create_table, lines_of
-from opscope.rundir.thinning import BETWEEN_DTYPE, join_between
-from opscope.stats.record import OUTPUT, ROW_DTYPE, UINT, VALID
+from opscope.rundir.thinning import BETWEEN_DTYPE
+from opscope.stats.record import ROW_DTYPE
 from opscope.stats.row import Row
 
 _EXACT = "CASE kind WHEN 1 THEN {0}_int::HUGEINT WHEN 2 THEN {0}_uint::HUGEINT END AS {0}_int"
@@ -44,15 +44,18 @@ FROM between_rows r LEFT JOIN nodes n ON n.rank = r.rank AND n.node = r.node
 """
 _NEEDED = {"stats": {"rows", "nodes", "types"}, "gaps": {"nodes", "between_rows"}}
 _TABLES = frozenset({"nodes", "steps", "stacks", "types", "rows", "stats", "gaps"})
-Parts = Mapping[int, Sequence[Records]]
-"""By rank, all its rows in parts."""
-_MANY_ROWS = 1 << 20
-"""Up to so many rows are read out of their files; more are looked at where they lie."""
-_MEMORY = "136MiB"
+_KEYS = frozenset({"step", "node", "call", "io", "slot", "shape", "kind", "count"})
+"""Columns of the rows that are always there: other columns are made of them."""
+_UNSIGNED_OR_NOT = re.compile("_u?int$")
+_COLUMNS = frozenset(Row._fields) | frozenset(
+    {"rank", "step", "pass", "node", "name", "op_type", "scope", "phase", "call", "io", "slot"}
+    | {"dtype", "shape", "min_int", "max_int"}
+)
+"""The columns of the statistics."""
+_MEMORY = "112MiB"
 """What DuckDB takes for itself; what it must put aside goes to a temporary folder."""
 _THREADS = 4
-"""Each takes its share of that; one processor is left to give memory back."""
-_EVERY_SECONDS = 0.01
+"""Each takes its share of that."""
 _AT_A_TIME = 4096
 
 
@@ -65,26 +68,25 @@ class Tables:
     def __init__(self, recording: Recording, sql: str = "") -> None:
         duckdb = _duckdb()
         self._recording = recording
-        self._done = threading.Event()
-        self._helper = threading.Thread(target=self._give_back, daemon=True)
         self._folder = tempfile.TemporaryDirectory(prefix="opscope-query-")
         settings = {
             "enable_external_access": "false",
             "memory_limit": _MEMORY,
-            "threads": str(min(_THREADS, max(1, (os.cpu_count() or 1) - 1))),
+            "threads": str(min(_THREADS, os.cpu_count() or 1)),
             "temp_directory": self._folder.name,
         }
         self.connection = duckdb.connect(config=settings)
+        # A stream does not say how long it is, so the sides of a join stay as they are written:
+        # else DuckDB may take all rows for the smaller side, and keep them.
+        self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+        self.connection.execute("SET enable_progress_bar = false")  # it would be amid an answer
         question = understand(self.connection, sql) if sql else Question()
         self._make(question)
 
     def __enter__(self) -> Tables:
-        self._helper.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._done.set()
-        self._helper.join()
         self.connection.close()
         self._folder.cleanup()
 
@@ -103,22 +105,12 @@ class Tables:
         try:
             while lines := answer.fetchmany(_AT_A_TIME):
                 yield from lines
-                self._release()
         except _duckdb().Error as error:
             raise OpscopeError(str(error)) from None
 
     def interrupt(self) -> None:
         """End what is being asked, from another thread."""
         self.connection.interrupt()
-
-    def _give_back(self) -> None:
-        """What a question has looked at does not stay in memory."""
-        while not self._done.wait(_EVERY_SECONDS):
-            self._release()
-
-    def _release(self) -> None:
-        for rank in self._recording.ranks.values():
-            rank.release()
 
     def _make(self, question: Question) -> None:
         named = question.tables
@@ -127,7 +119,8 @@ class Tables:
             wanted |= _NEEDED.get(name, set())
         ranks = list(self._recording.ranks.values())
         if "rows" in wanted:  # first: a run being written has the nodes of every row it has
-            parts = {rank.number: rank.all_parts() for rank in ranks}
+            for rank in ranks:
+                _ = rank.part_count
         for name, lines in lines_of(self._recording).items():
             if name in wanted:
                 create_table(self.connection, name, list(lines))
@@ -135,35 +128,37 @@ class Tables:
             self.connection.execute("ALTER TABLE steps ADD COLUMN loss DOUBLE")
             self.connection.execute("UPDATE steps SET loss = losses[-1]")
         if "rows" in wanted:
-            self._make_rows(question, ranks, parts)
+            self._make_rows(question, ranks)
         if "stats" in wanted:
-            self.connection.execute(_stats_view(ranks, self._make_passes(ranks)))
+            has_passes = self._make_passes(ranks)
+            self.connection.execute(_stats_view(ranks, has_passes, _needed(question)))
         if "gaps" in wanted:
             self._make_gaps(ranks)
 
-    def _make_rows(
-        self,
-        question: Question,
-        ranks: Sequence[RankReader],
-        parts: Mapping[int, Sequence[Records]],
-    ) -> None:
-        """The rows that matter if they are few, else all of them where they lie."""
+    def _make_rows(self, question: Question, ranks: Sequence[RankReader]) -> None:
+        """The rows, or those that a question leaves of them."""
+        chosen = Chosen(None, None)
         if question.conditions:
             self._make_row_steps(ranks)
             chosen = choose(self.connection, question)
-            if _count(ranks, parts, chosen) <= _MANY_ROWS:
-                parts = {rank.number: [_chosen_rows(rank, chosen)] for rank in ranks}
-        selects: list[str] = []
-        for rank, records in ((r, p) for r, of_rank in parts.items() for p in of_rank if len(p)):
-            name = f"rows_{len(selects)}"
-            self.connection.register(name, {n: records[n] for n in ROW_DTYPE.names or ()})
-            sound = f"valid = {VALID} AND kind <= {UINT} AND io <= {OUTPUT}"
-            selects.append(f"SELECT {rank}::INTEGER AS rank, * FROM {name} WHERE {sound}")
-        if not selects:
-            empty = np.empty(0, ROW_DTYPE)
-            self.connection.register("no_rows", {n: empty[n] for n in ROW_DTYPE.names or ()})
-            selects = ["SELECT 0::INTEGER AS rank, * FROM no_rows"]
-        self.connection.execute("CREATE VIEW rows AS " + " UNION ALL ".join(selects))
+        columns = {name: ROW_DTYPE[name] for name in _needed(question)}
+        self._stream("rows", columns, lambda: _rows(ranks, chosen))
+
+    def _stream(
+        self,
+        name: str,
+        columns: Mapping[str, np.dtype[Any]],
+        batches: Callable[[], Iterator[Batch]],
+    ) -> None:
+        """A view of records in which NaN, which stands for none, is null."""
+        self.connection.register(f"all_{name}", RecordStream(columns, batches))
+        nulls = ", ".join(
+            f"nullif({column}, 'NaN'::DOUBLE) AS {column}"
+            for column, kind in columns.items()
+            if kind.kind == "f"
+        )
+        replace = f"REPLACE ({nulls})" if nulls else ""
+        self.connection.execute(f"CREATE VIEW {name} AS SELECT * {replace} FROM all_{name}")
 
     def _make_row_steps(self, ranks: Sequence[RankReader]) -> None:
         steps = [(rank.number, step) for rank in ranks for step in rank.recorded_steps]
@@ -186,18 +181,24 @@ class Tables:
         return bool(found)
 
     def _make_gaps(self, ranks: Sequence[RankReader]) -> None:
-        found = {rank.number: rank.between() for rank in ranks}
-        numbers = np.repeat([*found] or [0], [len(f) for f in found.values()] or [0])
-        whole = join_between([*found.values()])
-        raw = {"rank": numbers.astype(np.int32)}
-        raw |= {name: whole[name] for name in BETWEEN_DTYPE.names or ()}
-        self.connection.register("between_rows", raw)
+        columns = {name: BETWEEN_DTYPE[name] for name in BETWEEN_DTYPE.names or ()}
+        self._stream("between_rows", columns, lambda: _extremes(ranks))
         self.connection.execute(_GAPS)
 
 
-def _stats_view(ranks: Sequence[RankReader], has_passes: bool) -> str:
-    """Numbers that a recording does not have are null."""
-    known = frozenset(Row._fields).intersection(*(rank.known_numbers for rank in ranks))
+def _needed(question: Question) -> list[str]:
+    """The columns of the rows that a question may need."""
+    everything = list(ROW_DTYPE.names or ())
+    named = question.columns
+    if named is None or not named <= _COLUMNS or "rows" in (question.tables or ()):
+        return everything
+    bases = {name.removesuffix("_int") for name in named}
+    return [n for n in everything if n in _KEYS or _UNSIGNED_OR_NOT.sub("", n) in bases]
+
+
+def _stats_view(ranks: Sequence[RankReader], has_passes: bool, columns: Collection[str]) -> str:
+    """Numbers that a recording does not have, or nobody asks for, are null."""
+    known = frozenset(columns).intersection(*(rank.known_numbers for rank in ranks))
     ends = {
         name: _NUMBER.format(name) if name in known else f"NULL::DOUBLE AS {name}"
         for name in ("min", "max")
@@ -219,23 +220,16 @@ def _stats_view(ranks: Sequence[RankReader], has_passes: bool) -> str:
     )
 
 
-def _count(ranks: Sequence[RankReader], parts: Parts, chosen: Chosen) -> float:
-    """About how many rows are chosen, as if each node had as many in each step."""
-    total = 0.0
+def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[Batch]:
     for rank in ranks:
-        rows = float(sum(map(len, parts[rank.number])))
-        if chosen.nodes is not None:
-            rows *= len(chosen.nodes.get(rank.number, ())) / max(1, len(rank.nodes))
-        if chosen.steps is not None:
-            rows *= len(chosen.steps.get(rank.number, ())) / max(1, len(rank.recorded_steps))
-        total += rows
-    return total
+        nodes = None if chosen.nodes is None else chosen.nodes.get(rank.number, set())
+        steps = None if chosen.steps is None else chosen.steps.get(rank.number, set())
+        for records in rank.parts_of_stats(nodes, steps):
+            yield rank.number, records
 
 
-def _chosen_rows(rank: RankReader, chosen: Chosen) -> Records:
-    nodes = None if chosen.nodes is None else chosen.nodes.get(rank.number, set())
-    steps = None if chosen.steps is None else chosen.steps.get(rank.number, set())
-    return rank.stats(nodes, steps)
+def _extremes(ranks: Sequence[RankReader]) -> Iterator[Batch]:
+    return ((rank.number, records) for rank in ranks for records in rank.parts_of_between())
 
 
 def _duckdb() -> Any:
@@ -243,4 +237,9 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise OpscopeError("SQL needs DuckDB: pip install 'opscope[query]'") from None
+    if int(duckdb.__version__.partition(".")[0]) < 2:
+        raise OpscopeError(
+            f"SQL needs DuckDB 2 or later, this is {duckdb.__version__}: "
+            "pip install --upgrade 'opscope[query]'"
+        )
     return duckdb

@@ -6,6 +6,8 @@ import errno
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from opscope.errors import OpscopeError
+
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 _LONGEST = 300
 _WORDS = {errno.ENOSPC: "disk full", errno.EDQUOT: "disk quota used up"}
@@ -38,9 +40,13 @@ def failure(error: BaseException, step: int | None) -> Ending:
     return Ending(FAILED, type(error).__name__, _first_line(error), step)
 
 
-def in_words(error: OSError) -> str:
-    """Why writing failed."""
-    return _WORDS.get(error.errno or 0) or error.strerror or str(error)
+def in_words(error: Exception) -> str:
+    """Why recording failed."""
+    if isinstance(error, OSError):
+        return _WORDS.get(error.errno or 0) or error.strerror or str(error)
+    if isinstance(error, OpscopeError):
+        return str(error)
+    return f"internal error ({type(error).__name__}: {_first_line(error)})"
 
 
 def _first_line(error: BaseException) -> str:

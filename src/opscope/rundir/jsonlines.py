@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from opscope.messages import say_once
-from opscope.regular import read_regular, regular_lines, why
+from opscope.regular import lines_in, open_regular, read_regular, why
 
 _EXACT_LIMIT = 1 << 53
 _DEPTH = 50
+_AT_ONCE = 4096
+"""So many lines are taken in together."""
 _DECODER = json.JSONDecoder()
 
 
@@ -53,7 +56,8 @@ class JsonLines:
         self._path = path
         self._limit = limit
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._written = 0
+        self.size = os.fstat(self._file).st_size
+        """How many bytes there are in it, or would be."""
         self._full = False
 
     def append(self, value: dict[str, Any]) -> bool:
@@ -65,8 +69,8 @@ class JsonLines:
         return not self._full and self._write(encode_plain(value))
 
     def _write(self, line: bytes) -> bool:
-        self._written += len(line)
-        if self._limit and self._written > self._limit:
+        self.size += len(line)
+        if self._limit and self.size > self._limit:
             self._full = True
             say_once(f"{self._path} has reached {self._limit} bytes; it is not continued")
             return False
@@ -80,41 +84,54 @@ class JsonLines:
 
 
 class LineTail:
-    """Follows a file of lines: each time it gives those that were finished since the last."""
+    """Follows a file of lines: each time it gives those that were finished since the last.
+
+    A file that has been replaced by another is read from its beginning.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._last = b""
         self._number = 0
         self.complaints = Complaints(path)
         """What is wrong with the file is said there."""
 
     def numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The objects of the new lines, each with the number of its line."""
-        lines = self._new_lines()
-        at_once = _parse_all(lines)
-        for line, value in zip(lines, at_once or map(parse_object, lines), strict=True):
-            self._number += 1
-            self._offset += len(line)
-            if value is None:
-                self.complaints.add(f"line {self._number}: is no JSON object")
-            else:
-                yield self._number, value
+        new = self._new_lines()
+        while lines := list(itertools.islice(new, _AT_ONCE)):
+            at_once = _parse_all(lines)
+            for line, value in zip(lines, at_once or map(parse_object, lines), strict=True):
+                self._number += 1
+                self._offset += len(line)
+                self._last = line
+                if value is None:
+                    self.complaints.add(f"line {self._number}: is no JSON object")
+                else:
+                    yield self._number, value
         self.complaints.end()
 
-    def _new_lines(self) -> list[bytes]:
+    def _new_lines(self) -> Iterator[bytes]:
         """The lines that are finished, with their ends; those before a fault if there is one."""
-        found: list[bytes] = []
         try:
-            for line in regular_lines(self._path, self._offset):
-                if not line.endswith(b"\n"):
-                    break
-                found.append(line)
+            with open(open_regular(self._path), "rb") as file:
+                self._seek(file)
+                for line in lines_in(file):
+                    if not line.endswith(b"\n"):
+                        break
+                    yield line
         except FileNotFoundError:
-            return []
+            return
         except OSError as error:
             self.complaints.add(why(error))
-        return found
+
+    def _seek(self, file: BinaryIO) -> None:
+        """Go behind the line that was read last, or to the beginning if it is not there."""
+        file.seek(self._offset - len(self._last))
+        if file.read(len(self._last)) != self._last:
+            self._offset, self._number, self._last = 0, 0, b""
+            file.seek(0)
 
 
 def _parse_all(lines: list[bytes]) -> list[dict[str, Any]] | None:

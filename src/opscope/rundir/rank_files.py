@@ -16,32 +16,33 @@ from opscope.locks import FileLock
 from opscope.messages import say_once
 from opscope.rows import Rows
 from opscope.rundir import layout
-from opscope.rundir.ending import Ending
+from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.orders import OrderBook
 from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
+from opscope.rundir.step_log import LEAST, StepLog
 
 
 class RankFiles:
     """The files of one rank, open for appending."""
 
     def __init__(self, run: Path, rank: int, budget: int) -> None:
-        self._path = layout.rank_directory(run, rank)
-        self._path.mkdir()
-        self.lock = _locked(self._path / layout.LOCK)
-        write_whole(self._path / layout.RANK_FILE, encode(_facts(rank), indent=1))
-        self._end_file = Reserved(self._path / layout.END_FILE)
-        self._incomplete_file = Reserved(self._path / layout.INCOMPLETE_FILE)
-        (self._path / layout.STATS).mkdir()
-        self._segments = SegmentWriter(self._path / layout.STATS, budget)
+        self.path = layout.rank_directory(run, rank)
+        self.path.mkdir()
+        self.lock = _locked(self.path / layout.LOCK)
+        write_whole(self.path / layout.RANK_FILE, encode(_facts(rank), indent=1))
+        self._end_file = Reserved(self.path / layout.END_FILE)
+        self._incomplete_file = Reserved(self.path / layout.INCOMPLETE_FILE)
+        (self.path / layout.STATS).mkdir()
+        self._segments = SegmentWriter(self.path / layout.STATS, budget)
         self._sources = SourceCopies(run)
         self._lines: list[JsonLines] = []
         self._nodes = self._open_lines(layout.NODES)
         self._stacks = self._open_lines(layout.STACKS)
         self._shapes = self._open_lines(layout.SHAPES)
-        self._steps = self._open_lines(layout.STEPS)
+        self._steps = StepLog(self.path / layout.STEPS, limit=max(budget // 64, LEAST))
         self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._links = self._open_lines(layout.LINKS, limit=budget // 16)
@@ -51,6 +52,7 @@ class RankFiles:
         self._stack_ids: set[int] = set()
         self._step_count = 0
         self._last_step: int | None = None
+        self._is_broken_off = False
 
     def add_node(self, node: Node) -> None:
         """A call site was seen for the first time."""
@@ -78,7 +80,7 @@ class RankFiles:
             self._edges.append_plain(edges_record(node, self._variants.get(node.id, 1)))
             self._variants[node.id] = len(node.variants)
         self._add_links(record.step, calls)
-        self._steps.append_plain(step_record(record, self._orders.ids_of(calls)))
+        self._steps.append(step_record(record, self._orders.ids_of(calls)))
         self._step_count += record.complete
         self._last_step = record.step
         self._segments.settle(record.step)
@@ -95,18 +97,25 @@ class RankFiles:
         self._links.append_plain(line)
 
     def break_off(self, why: str) -> None:
-        """Nothing more can be written but this: until when there is everything, and why."""
-        self._incomplete_file.write(encode({"after": self._last_step, "why": why}))
+        """Say until when there is everything, and why not since; the first reason stays."""
+        if not self._is_broken_off:
+            self._is_broken_off = True
+            self._incomplete_file.write(encode({"after": self._last_step, "why": why}))
 
     def close(self, ending: Ending) -> None:
         """Finish: no space stays reserved, and the end is on record."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.lock.release)
             stack.callback(self._incomplete_file.give_back)
+            stack.callback(self._steps.close)
             for lines in self._lines:
                 stack.callback(lines.close)
-            self._segments.close()
-            self._end_file.write(encode(self._end(ending), indent=1))
+            stack.callback(lambda: self._end_file.write(encode(self._end(ending), indent=1)))
+            try:
+                self._segments.close()
+            except Exception as error:
+                self.break_off(in_words(error))
+                raise
 
     def _end(self, ending: Ending) -> dict[str, Any]:
         return {
@@ -119,7 +128,7 @@ class RankFiles:
         }
 
     def _open_lines(self, name: str, limit: int = 0) -> JsonLines:
-        lines = JsonLines(self._path / name, limit)
+        lines = JsonLines(self.path / name, limit)
         self._lines.append(lines)
         return lines
 

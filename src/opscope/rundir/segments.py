@@ -35,8 +35,8 @@ class SegmentWriter:
         self._before = 0
         self._number = -1
         self._file = -1
-        self.on_error: Callable[[OSError], None] = lambda error: None
-        """Told when there is no room for more."""
+        self.on_error: Callable[[Exception], None] = lambda error: None
+        """Told when there is no room for more, or no more can be written for another reason."""
 
     @property
     def rows(self) -> int:
@@ -72,12 +72,12 @@ class SegmentWriter:
             data = data[len(part) :]
 
     def advance(self) -> None:
-        """Close the segment and begin the next; OSError if the disk has no room for it."""
+        """Close the segment and begin the next; OSError if that cannot be done."""
         try:
             self._advance()
-        except OSError as error:
+        except Exception as error:
             self.on_error(error)
-            raise
+            raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
     def _advance(self) -> None:
         self._close_segment()

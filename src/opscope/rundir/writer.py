@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import threading
+import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from opscope.rundir import layout
 from opscope.rundir.claim import move_aside, written_run_id
 from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import encode
+from opscope.rundir.leaving import await_exit_code
 from opscope.rundir.rank_files import RankFiles
 from opscope.rundir.records import now, torch_version
 from opscope.stats.memory import RowMemory
@@ -32,8 +34,8 @@ class RunWriter(BaseSink):
     """Writes the statistics of every output, and of inputs from outside the step, to `directory`.
 
     `budget` bounds the bytes of rows per rank; `ending` says in the end what became of training.
-    When the disk fails it says so once, wants nothing from then on, and what is written stays
-    readable.
+    When the disk fails, or it does itself, it says so once, wants nothing from then on, and what is
+    written stays readable.
     """
 
     def __init__(
@@ -58,23 +60,27 @@ class RunWriter(BaseSink):
         self._budget = budget
         self._ending = ending
         self._files: RankFiles | None = None
+        self._closed: Path | None = None
         self._error = ""
         self._mutex = threading.Lock()
         _writers.add(self)
 
     def open(self, rank: int) -> None:
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            run_id = str(self._about["id"])
-            if run_id and run_id == written_run_id(self.directory):
-                move_aside(layout.rank_directory(self.directory, rank))
-            files = RankFiles(self.directory, rank, self._budget)
-            files.memory.on_error = self._fail
-            facts = encode({**_facts(), **self._about}, indent=1)
-            write_first(self.directory / layout.RUN_FILE, facts)
-            self._files = files
-        except OSError as error:
+            self._open(rank)
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
             self._fail(error)
+
+    def _open(self, rank: int) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        run_id = str(self._about["id"])
+        if run_id and run_id == written_run_id(self.directory):
+            move_aside(layout.rank_directory(self.directory, rank))
+        files = RankFiles(self.directory, rank, self._budget)
+        files.memory.on_error = self._fail
+        facts = encode({**_facts(), **self._about}, indent=1)
+        write_first(self.directory / layout.RUN_FILE, facts)
+        self._files = files
 
     def wants(self, node: Node) -> Want:
         return self._wanted
@@ -102,11 +108,21 @@ class RunWriter(BaseSink):
         if self._files is None:
             return
         with self._mutex:
-            files, self._files = self._files, None
             try:
-                files.close(self._ending())
-            except OSError as error:
+                self._files.close(self._ending())
+            except Exception as error:  # noqa: BLE001 - told to the person; training must go on
                 self._fail(error)
+            self._closed, self._files = self._files.path, None
+
+    def await_exit_code(self, step: int | None) -> None:
+        """The process is about to leave, in this step: a code it leaves with is a failure."""
+        if self._closed is not None:
+            await_exit_code(self._closed, step)
+
+    def note(self, what: str) -> None:
+        """From here on the run does not have all it should, though rows are written still."""
+        if self._files is not None:
+            self._files.break_off(what)
 
     def _write(self, action: Callable[..., None], *args: Any) -> None:
         if self._files is None:
@@ -116,14 +132,14 @@ class RunWriter(BaseSink):
                 return
             try:
                 action(self._files, *args)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - told to the person; training must go on
                 self._fail(error)
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: Exception) -> None:
         self._wanted = Want.NOTHING
         is_first, self._error = not self._error, in_words(error)
         say_once(
-            f"cannot write the run to {self.directory}: {error.strerror or error}; "
+            f"cannot write the run to {self.directory}: {_cause(error)}; "
             "nothing more is recorded there, training goes on"
         )
         if self._files is not None and is_first:
@@ -135,6 +151,14 @@ class RunWriter(BaseSink):
         files, self._files = self._files, None
         if files is not None:
             files.lock.release()
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; of a mistake of ours also where, so that it can be mended."""
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{in_words(error)} at {where.filename}:{where.lineno}"
 
 
 def _facts() -> dict[str, Any]:

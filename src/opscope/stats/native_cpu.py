@@ -57,6 +57,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         _long,
         [_long, _pointer, _pointer, _pointer, _pointer, _text, _int, _pointer],
     ),
+    "opscope_on_leaving": (_int, [_text, _text, _text, _text]),
     "opscope_copy": (None, [_pointer, _long]),
     "opscope_features": (_text, []),
     "opscope_force": (_int, [_text]),

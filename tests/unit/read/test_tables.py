@@ -17,6 +17,8 @@ from opscope.events import IO, Call, ValueStats
 from opscope.read.reader import open_recording
 from opscope.read.table_lines import COLUMNS
 from opscope.read.tables import Tables
+from opscope.rundir.segments import SegmentWriter
+from opscope.stats.record import OUTPUT, ROW_DTYPE, VALID
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -204,3 +206,44 @@ def test_a_dump_has_the_tables_it_has_data_for(tmp_path: Path) -> None:
     ]
     assert ask(path, "select step, seconds, loss from steps") == [(2, None, None), (4, None, None)]
     assert ask(path, "select count(*) from gaps") == [(0,)]
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from opscope.read.reader import open_recording
+from opscope.read.tables import Tables
+
+for sql in sys.argv[2:]:
+    with Tables(open_recording(Path(sys.argv[1])), sql) as tables:
+        print(sum(1 for _ in tables.ask(sql)[1]))
+status = Path("/proc/self/status").read_text().splitlines()
+print(next(int(line.split()[1]) // 1000 for line in status if line.startswith("VmHWM")))
+"""
+
+
+def test_no_question_keeps_the_rows_it_looks_at_in_memory(tmp_path: Path) -> None:
+    """On 400 MB of rows, without regard to what else the machine is doing."""
+    made = MadeRun(tmp_path, budget=1 << 30).open()
+    made.step(0)
+    memory = made.writer.row_memory()
+    assert isinstance(memory, SegmentWriter)
+    records = np.zeros(1 << 16, ROW_DTYPE)
+    records["valid"], records["io"] = VALID, OUTPUT
+    records["node"], records["call"] = np.arange(len(records)) % 4, np.arange(len(records))
+    for step in range(1, 50):
+        records["step"] = step
+        records["mean"] = np.random.default_rng(step).random(len(records))
+        memory.append(records)
+    made.writer.close()
+    questions = [
+        "select node, max(max) from stats group by node",
+        "select * from stats order by mean desc limit 3",
+        "select a.step from stats a join stats b on a.mean = b.mean and a.step = b.step - 1",
+        "select count(*), avg(l2), count(distinct call) from stats where step > 3 and node > 1",
+    ]
+    words = [sys.executable, "-c", MEMORY, str(tmp_path), *questions]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    *lines, peak = map(int, done.stdout.split())
+    assert lines[:2] == [4, 3] and lines[3] == 1
+    assert peak < 300

@@ -295,7 +295,7 @@ def test_one_storage_under_two_dtypes() -> None:
     tensor = torch.ones(8).to(DEVICE)
 
     def write() -> None:
-        engine.before_write(tensor.untyped_storage())
+        engine.before_write(tensor)
         tensor.zero_()
 
     found = records(engine, [tensor, tensor.view(torch.int32), tensor], between=write)
