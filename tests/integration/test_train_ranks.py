@@ -37,7 +37,7 @@ dist.destroy_process_group()
 
 def test_two_ranks(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571")
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     done = python(*launcher, "train.py", cwd=tmp_path, timeout=200)
     assert done.returncode == 0, done.stderr
     for rank in (0, 1):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from opscope.capture.guards import quiet
 from opscope.messages import say_once
 from opscope.ranks import current_rank
 
@@ -36,7 +37,6 @@ class Watching:
 
         if self.session is not None and self.session.running:
             return
-        callbacks.add(self._note)
         running = current_session()
         if running is not None and running.running:
             if self._options:
@@ -44,6 +44,7 @@ class Watching:
             self.session, self._owned = running, False
         else:
             self.session, self._owned = opscope.start(**self._options), True
+        callbacks.add(self._note)
 
     def stop(self, error: BaseException | None = None) -> None:
         """End what was begun here; a session of somebody else goes on."""
@@ -59,7 +60,8 @@ class Watching:
 
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
         """Keep scalars beside what is recorded."""
-        numbers = {name: _jsonable(value) for name, value in values.items()}
+        with quiet():  # this is no part of what is trained
+            numbers = {name: _jsonable(value) for name, value in values.items()}
         self._unwritten.append(json.dumps({"step": step, "values": numbers}) + "\n")
         self._write_scalars()
 
