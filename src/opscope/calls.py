@@ -29,13 +29,18 @@ class Calls:
         load: Callable[[], tuple[list[Node], list[int]]] | None = None,
         count: int = 0,
         pass_count: int = 1,
+        order: object = None,
     ) -> None:
-        """Nodes and passes may be loaded when they are first looked at; there are so many then."""
+        """Nodes and passes may be loaded when they are first looked at; there are so many then.
+
+        Calls of the same `order`, if one is given, have the same nodes and passes.
+        """
         self._nodes: list[Node] = [] if nodes is None else nodes
         self._passes: list[int] = []
         self._load = load
         self._count = count
         self._pass_count = pass_count
+        self._order = order
         self.changes = array("q")
         """A call, the id of its node, and by which variants of sources the node's inputs come about
         until this call and from it on, in turn."""
@@ -107,7 +112,8 @@ class Calls:
 
     def is_like(self, other: Calls) -> bool:
         """Whether the same nodes ran in the same order and passes."""
-        if self._kind is other._kind:
+        same_order = self._order is not None and self._order == other._order
+        if self._kind is other._kind or same_order:
             return True
         return self.nodes == other.nodes and self.passes == other.passes
 

@@ -6,7 +6,9 @@ What watchpoints with other limits find in them is found in their runs and dumps
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,17 +19,30 @@ from opscope.read.run import open_run
 HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 
 
-@pytest.mark.parametrize("module", ["models", "attention", "edges", "loops"])
-def test_healthy_trainings_are_silent(module: str, tmp_path: Path) -> None:
-    trainings = importlib.import_module(f"faults.healthy.{module}").TRAININGS
-    done = forked_python(HEALTHY / "run.py", tmp_path, module, cwd=tmp_path)
+MODULES = ("models", "attention", "edges", "loops")
+TOGETHER = 10
+"""So many trainings run in one process, one after another."""
+
+
+def parts() -> Iterator[Any]:
+    """The trainings of each module, some at a time."""
+    for module in MODULES:
+        trainings = importlib.import_module(f"faults.healthy.{module}").TRAININGS
+        for first in range(0, len(trainings), TOGETHER):
+            names = [train.__name__ for train in trainings[first : first + TOGETHER]]
+            yield pytest.param(module, names, id=f"{module}-{first}")
+
+
+@pytest.mark.parametrize(("module", "names"), parts())
+def test_healthy_trainings_are_silent(module: str, names: list[str], tmp_path: Path) -> None:
+    done = forked_python(HEALTHY / "run.py", tmp_path, module, *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "internal error" not in done.stderr
-    for train in trainings:
-        run = tmp_path / train.__name__ / "run"
+    for name in names:
+        run = tmp_path / name / "run"
         hits = [hit for hit in live_hits(run) if is_recommended(hit)]
         assert [(hit["condition"], hit["where"], hit["message"]) for hit in hits] == []
         steps = open_run(run).rank(0).steps
-        assert len([step for step in steps if step.complete]) >= 20, train.__name__
+        assert len([step for step in steps if step.complete]) >= 20, name
         check_run(run)
-        check_dump(run, run.parent / "dump")
+        check_dump(run, tmp_path / name / "dump")

@@ -219,6 +219,27 @@ def test_modules_that_are_made_for_every_call(record) -> None:
     assert len(nodes_of(seen, TRAINING_GRAPH)) < 10 * MOST_NODES
 
 
+def test_passes_begin_one_after_the_other_with_a_gradient_inside_a_loss(record) -> None:
+    """A gradient penalty runs a backward of its own in the middle of a step."""
+    critic, maker = nn.Linear(3, 1), nn.Linear(2, 3)
+    steps = [torch.optim.SGD(model.parameters(), 0.01) for model in (critic, maker)]
+    with record() as seen:
+        for _ in range(2):
+            fake = maker(torch.randn(4, 2))
+            loss = critic(fake.detach()).mean() - critic(torch.randn(4, 3)).mean()
+            mixed = fake.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(critic(mixed).square().sum(), mixed, create_graph=True)
+            loss = loss + slope.square().mean()
+            loss.backward()
+            steps[0].step()
+            critic(fake).mean().backward()
+            steps[1].step()
+    for step in seen.steps:
+        starts = step.calls.passes[::2]
+        assert starts == sorted(starts)
+        assert sum(len(nodes) for _, nodes in step.calls.stretches()) == len(step.calls)
+
+
 def test_calls_by_hand() -> None:
     calls = Calls([])
     assert (calls.pass_of(0), calls.pass_count, list(calls.stretches())) == (0, 1, [])

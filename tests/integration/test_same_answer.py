@@ -18,7 +18,7 @@ SCRIPTS = [*NONFINITE, *SILENT]
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
 def test_faults(script: Path, tmp_path: Path) -> None:
-    config = dump_config(tmp_path, "0-5")
+    config = dump_config(tmp_path, "0-3")
     options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--record")
     words = ("run", *options, "--watch", WATCH, "--dump", config, "--run-dir", tmp_path / "run")
     start = launched if expected_of(script).distributed else forked_opscope

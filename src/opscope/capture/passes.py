@@ -76,6 +76,8 @@ class Passes:
         first, number = len(calls), _next_number()
         if self._since_backward is not None:
             first, number = self._since_backward
+            if calls.passes and first <= calls.passes[-2]:  # other passes have gone on since
+                first = len(calls)
         else:
             one.serial = next(self._serials)
         self._since_backward = None

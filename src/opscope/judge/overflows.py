@@ -11,7 +11,7 @@ from opscope.calls import Calls
 from opscope.events import Loss, Node, Phase
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
-from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.birth import Birth, when
 from opscope.judge.origin.soundness import Soundness
 from opscope.judge.table import Table
 from opscope.judge.value_hits import birth_hit
@@ -35,6 +35,8 @@ class Overflows:
         self._findings = findings
         self._aside: list[Birth] = []
         """Faults of the step that training has nothing to do with so far."""
+        self._hits: dict[int, int] = {}
+        """By watchpoint: how many hits it has in the step."""
 
     def check(
         self,
@@ -54,13 +56,16 @@ class Overflows:
             if self._findings is not None:
                 self._findings.count(watchpoint, len(records))
             chosen = [birth for birth in births if self._is_selected(watchpoint, birth.node)]
-            for birth in chosen[:_BIRTHS]:
+            before = self._hits.get(watchpoint.id, 0)
+            self._hits[watchpoint.id] = before + len(chosen)
+            for birth in chosen[: max(0, _BIRTHS - before)]:
                 yield birth_hit(watchpoint, birth, step, rank)
 
     def end_step(self) -> None:
         """The step is over."""
         self.soundness.begin()
         self._aside = []
+        self._hits.clear()
 
     def counts(self, watchpoints: Sequence[Watchpoint], birth: Birth) -> bool:
         """Return whether nobody asked to leave the operator of a birth alone."""
@@ -76,7 +81,7 @@ class Overflows:
         births += self.soundness.release(ends)
         births = [*self._aside, *(b for b in births if self._table.is_watched(b.node))]
         self._aside = self.soundness.aside(births, ends)
-        return [birth for birth in births if birth not in self._aside]
+        return sorted((birth for birth in births if birth not in self._aside), key=when)
 
     def _without_scaled(self, step: int, births: list[Birth]) -> list[Birth]:
         """Those births that a gradient scaler, which skips the update, has nothing to do with."""

@@ -54,24 +54,26 @@ class ValueChecks:
         """Find the hits among some rows of a step."""
         if not len(records):
             return
-        # Without findings nobody asks what was checked: then only what may hit is looked at.
-        may_be_bad = self._findings is not None or has_bad(records)
+        bad = has_bad(records)
         is_first = int(records["step"][0]) == self._first_step
         rows, numbers = self._first_uses(records, calls)
         for watchpoint in watchpoints:
             condition = watchpoint.condition
             if condition.target == TRAINING or condition.abbr == "OO":
                 continue
-            if condition.nonfinite and not may_be_bad:
-                continue
             if condition.first_step_only and not is_first:
+                continue
+            # Where nobody asks what was checked, only what may hit is looked at.
+            cannot_hit = condition.nonfinite and not bad
+            if cannot_hit and self._findings is None:
                 continue
             if watchpoint.cls == WEIGHT:
                 chosen = self._table.weights(watchpoint, numbers)
-                yield from self._check(watchpoint, records, rank, rows[chosen], numbers[chosen])
+                found, of = rows[chosen], numbers[chosen]
             else:
-                outputs = self._table.outputs(watchpoint, records)
-                yield from self._check(watchpoint, records, rank, outputs)
+                found, of = self._table.outputs(watchpoint, records), None
+            if not (cannot_hit and self._are_whole(watchpoint, records, found)):
+                yield from self._check(watchpoint, records, rank, found, of)
 
     def take_uses(self) -> tuple[NDArray[np.int32], Records] | None:
         """Return the parameters that the step used, and the rows of their first uses."""
@@ -121,6 +123,14 @@ class ValueChecks:
                 step = int(chosen["step"][0])
                 yield from self._lasting.enough(watchpoint, step, chosen, found)
 
+    def _are_whole(self, watchpoint: Watchpoint, records: Records, rows: Indices) -> bool:
+        """Whether rows say for certain that nothing in them is bad; if so, they are checked."""
+        assert self._findings is not None
+        whole = bool((records["valid"][rows] == VALID).all())
+        if whole := whole and self._evidence.lacking(watchpoint, rows) is None:
+            self._findings.count(watchpoint, len(rows))
+        return whole
+
     def _readable(
         self,
         watchpoint: Watchpoint,
@@ -169,7 +179,7 @@ class ValueChecks:
             names = ", ".join(lacking.names)
             reason = f"statistic.csv does not have {names}, and no tensor was saved"
             _cannot(self._findings, watchpoint, places, unsure, reason)
-        for code in np.unique(reasons[reasons != CHECKED]).tolist():
+        for code in np.unique(reasons[reasons != CHECKED]).tolist() if reasons.any() else ():
             _cannot(self._findings, watchpoint, places, reasons == code, reason_text(code))
         checked = np.count_nonzero((reasons == CHECKED) & ~unsure)
         self._findings.count(watchpoint, int(checked))

@@ -84,7 +84,12 @@ class LinkBook:
         if count != line.operators:
             stretches, count = [], 0  # they were not kept, or are damaged
         passes = line.passes if count else 1
-        calls = Calls(load=lambda: _calls(stretches, orders, nodes), count=count, pass_count=passes)
+        calls = Calls(
+            load=lambda: _calls(stretches, orders, nodes),
+            count=count,
+            pass_count=passes,
+            order=tuple(map(tuple, stretches)) or None,
+        )
         return self._linked(calls, line.step)
 
     def of_rows(self, step: int, records: Records, nodes: Nodes) -> Calls:
