@@ -31,6 +31,14 @@ export function short(found: Num): string {
   return text.replace(/-/g, "−");
 }
 
+/** A number beside an axis: as few characters as tell it apart. */
+export function tick(number: number): string {
+  const size = Math.abs(number);
+  const far = size !== 0 && (size >= 1e4 || size < 0.01);
+  const text = far ? number.toExponential(1).replace(".0e", "e").replace("e+", "e") : String(Number(number.toPrecision(2)));
+  return text.replace(/-/g, "−");
+}
+
 /** All digits. */
 export function full(found: Num): string {
   return found === null || found === undefined ? "" : String(found);

@@ -148,6 +148,8 @@ const TEXTS = {
   whole_time: ["all steps", "全部步"],
   zoom_tip: ["Wheel with Ctrl zooms time", "Ctrl 加滚轮缩放时间"],
   not_finite: ["not finite", "非有限"],
+  by_row: ["each row by itself", "逐行着色"],
+  by_row_tip: ["Colour each row by its own range, to see what changed", "按每行自身范围着色，便于看出变化"],
   heat_empty: [
     "One row per module and one column per recorded step appear here.",
     "这里每个模块一行，每个已记录的步一列。",
@@ -170,6 +172,8 @@ const TEXTS = {
   root: ["all", "全部"],
   operators: ["operators", "算子数"],
   passes: ["passes", "遍数"],
+  step_count: ["steps", "步数"],
+  hit_count: ["hits", "命中"],
   time: ["time", "时间"],
   note: ["note", "备注"],
   skipped: ["skipped by the scaler", "被缩放器跳过"],

@@ -139,6 +139,7 @@ export interface LineMark {
   nan: number | string;
   inf: number | string;
   backward_max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  backward_bad: number | string;
   hits: number;
   first_node: number;
 }

@@ -47,10 +47,10 @@ function RunTable({ runs }: { runs: RunLine[] }) {
           <th>{t("name")}</th>
           <th>{t("state")}</th>
           <th>{t("started")}</th>
-          <th class="right">{t("ranks")}</th>
-          <th class="right">{t("steps")}</th>
-          <th class="right">{t("last_loss")}</th>
-          <th class="right">{t("size")}</th>
+          <th class="end">{t("ranks")}</th>
+          <th class="end">{t("step_count")}</th>
+          <th class="end">{t("last_loss")}</th>
+          <th class="end">{t("size")}</th>
         </tr>
       </thead>
       <tbody>
@@ -63,10 +63,10 @@ function RunTable({ runs }: { runs: RunLine[] }) {
             </td>
             <td><State words={run.state} /></td>
             <td class="num">{moment(run.started, spoken)}</td>
-            <td class="right num">{run.ranks}</td>
-            <td class="right num">{count(run.steps)}</td>
-            <td class="right"><Number_ of={run.loss} /></td>
-            <td class="right num">{bytes(run.size)}</td>
+            <td class="end num">{run.ranks}</td>
+            <td class="end num">{count(run.steps)}</td>
+            <td class="end"><Number_ of={run.loss} /></td>
+            <td class="end num">{bytes(run.size)}</td>
           </tr>
         ))}
       </tbody>

@@ -1,8 +1,10 @@
 // An input or output of a node: what it is, its numbers, where it comes from, its trend.
+import { useState } from "preact/hooks";
 import { apiLink } from "../api/client";
 import type { NodeDetails, Numbers, Side } from "../api/types";
 import { count, full, isBad, kind, short, type Num } from "../format";
 import { Name } from "../parts/name";
+import { BadCount, Number_, Range } from "../parts/number";
 import { Trend } from "../parts/trend";
 import { aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
@@ -12,11 +14,13 @@ export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
   const t = useTexts();
   const { place } = useLooking();
   const isInput = side.io === "input";
+  const [open, setOpen] = useState(!isInput);
   const bad = side.numbers ? Number(side.numbers.nan) + Number(side.numbers.posinf) + Number(side.numbers.neginf) : 0;
   const npy = apiLink(aboutStep(place, `values/${node.id}/${side.io}/${side.slot}/npy`, { pass: place.pass || null }));
   return (
     <section class={bad ? "card wrong" : "card"} data-side={`${side.io}:${side.slot}`}>
       <header>
+        <button class="quiet twist" aria-expanded={open} aria-label={`${t(isInput ? "input" : "output")} ${side.slot}`} onClick={() => setOpen(!open)}>{open ? "▾" : "▸"}</button>
         <b>{t(isInput ? "input" : "output")} {side.slot}</b>
         <code>{kind(side.dtype, side.shape)}</code>
         {side.uninitialised && <span class="faint">{t("uninitialised")}</span>}
@@ -39,13 +43,25 @@ export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
         </p>
       )}
       {side.elements && <p class="elements num">{side.elements.map((one, index) => <span key={index} class={isBad(one) ? "bad" : ""} title={full(one)}>{short(one)}</span>)}</p>}
-      {side.numbers ? <NumbersTable of={side.numbers} /> : <p class="faint">{t("no_numbers")}</p>}
-      {side.numbers && !isInput && <Trend node={node.id} io={side.io} slot={side.slot} />}
+      {!side.numbers ? <p class="faint">{t("no_numbers")}</p> : open ? <NumbersTable of={side.numbers} /> : <BriefNumbers of={side.numbers} />}
+      {side.numbers && open && !isInput && <Trend node={node.id} io={side.io} slot={side.slot} />}
     </section>
   );
 }
 
 const SHOWN: (keyof Numbers & TextName)[] = ["min", "max", "mean", "std", "mean_abs", "l2"];
+
+/** The numbers of a value in one line. */
+function BriefNumbers({ of }: { of: Numbers }) {
+  const t = useTexts();
+  return (
+    <p class="briefnumbers">
+      <BadCount nan={of.nan} inf={Number(of.posinf) + Number(of.neginf)} />
+      <Range low={of.min} high={of.max} />
+      <span class="faint">{t("mean")}</span> <Number_ of={of.mean} />
+    </p>
+  );
+}
 
 function NumbersTable({ of }: { of: Numbers }) {
   const t = useTexts();

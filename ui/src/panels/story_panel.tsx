@@ -14,7 +14,9 @@ export function StoryPanel({ verdict, story }: { verdict: Verdict; story: Story 
   const others = verdict.groups.filter((group) => !story || group.node !== story.node);
   return (
     <div class="story">
-      {story && <Facts story={story} />}
+      {story && <dl><Origin story={story} /></dl>}
+      <dl>
+      {story && <Surroundings story={story} />}
       {others.length > 0 && (
         <Fact label={t("v_others")}>
           {others.slice(0, 8).map((group) => (
@@ -29,11 +31,34 @@ export function StoryPanel({ verdict, story }: { verdict: Verdict; story: Story 
           )}
         </Fact>
       )}
+      </dl>
     </div>
   );
 }
 
-function Facts({ story }: { story: Story }) {
+function Origin({ story }: { story: Story }) {
+  const t = useTexts();
+  return (
+    <>
+      <Fact label={t("v_operator")}>
+        <PhaseMark of={story.phase} /> <Name of={story.name} tail={30} />
+        <span class="faint"> {story.op}</span>
+        {story.forward && <div class="faint">{t("v_gradient_of", story.forward)}</div>}
+      </Fact>
+      {story.code && (
+        <Fact label={t("v_code")}>
+          <code class="where">{shownPlace(story.where)}</code> <code>{story.code}</code>
+        </Fact>
+      )}
+      <Fact label={t("v_inputs")}>{story.inputs.map((input) => <ValueLine key={input.slot} of={input} />)}</Fact>
+      <Fact label={t("v_outputs")}>{story.outputs.map((output) => <ValueLine key={output.slot} of={output} />)}</Fact>
+      {story.advice && <Fact label={t("v_advice")}><b>{story.advice}</b></Fact>}
+    </>
+  );
+}
+
+/** What it reached, and what was there before. */
+function Surroundings({ story }: { story: Story }) {
   const t = useTexts();
   const reached = [
     story.reached.loss ? t("v_the_loss") : "",
@@ -43,18 +68,6 @@ function Facts({ story }: { story: Story }) {
   ].filter(Boolean);
   return (
     <>
-      <Fact label={t("v_operator")}>
-        <PhaseMark of={story.phase} /> <Name of={story.name} tail={30} />
-        <span class="faint"> {story.op}</span>
-        {story.forward && <span class="faint"> · {t("v_gradient_of", story.forward)}</span>}
-      </Fact>
-      {story.code && (
-        <Fact label={t("v_code")}>
-          <code class="where">{shownPlace(story.where)}</code> <code>{story.code}</code>
-        </Fact>
-      )}
-      <Fact label={t("v_inputs")}>{story.inputs.map((input) => <ValueLine key={input.slot} of={input} />)}</Fact>
-      <Fact label={t("v_outputs")}>{story.outputs.map((output) => <ValueLine key={output.slot} of={output} />)}</Fact>
       {reached.length > 0 && <Fact label={t("v_reached")}>{reached.join(" · ")}</Fact>}
       {story.abnormal && (
         <Fact label={t("v_abnormal")}>
@@ -74,7 +87,6 @@ function Facts({ story }: { story: Story }) {
           ))}
         </Fact>
       )}
-      {story.advice && <Fact label={t("v_advice")}><b>{story.advice}</b></Fact>}
     </>
   );
 }

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Answer } from "../api/client";
 import type { Lane, Strip } from "../api/types";
-import { isBad, short, value, type Num } from "../format";
+import { isBad, short, tick, value, type Num } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty } from "../parts/empty";
 import { useWidth } from "../parts/width";
@@ -117,7 +117,7 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
 
 function options(width: number, log: boolean, strip: () => Strip, place: () => void): uPlot.Options {
   const ink = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-  const numbers = (_: uPlot, found: number[]): string[] => found.map((one) => (one === null ? "" : short(Number(one.toPrecision(6)))));
+  const numbers = (_: uPlot, found: number[]): string[] => found.map((one) => (one === null ? "" : tick(one)));
   const scale: uPlot.Scale = log ? { distr: 3 } : {};
   const line = (name: string, shown: string): uPlot.Series => ({
     stroke: colour(name), width: 1.5, scale: shown, points: { show: (u) => u.data[0].length < 3, size: 4 }, spanGaps: false,
@@ -125,26 +125,30 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
   return {
     width,
     height: HEIGHT,
-    padding: [6, SIDE, 0, SIDE],
+    padding: [6, 0, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 5 } },
     scales: { x: { time: false }, loss: scale, norm: { ...scale } },
     series: [{}, line("accent", "loss"), line("second", "norm")],
     axes: [
-      { ...ink, size: 20, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
-      { ...ink, scale: "loss", size: 0, gap: -SIDE + 8, values: numbers, align: 1, space: 26, splits: few },
-      { ...ink, scale: "norm", side: 1, size: 0, gap: -SIDE + 8, values: numbers, align: 2, grid: { show: false }, space: 26, splits: few },
+      { ...ink, size: 18, gap: 1, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
+      { ...ink, scale: "loss", size: SIDE, gap: 6, values: numbers, splits: few, filter: all },
+      { ...ink, scale: "norm", side: 1, size: SIDE, gap: 6, values: numbers, grid: { show: false }, splits: few, filter: all },
     ],
     hooks: { draw: [(u) => drawBad(u, strip())], ready: [place], setScale: [place], setSize: [place] },
   };
 }
+
+const all = (_: uPlot, splits: number[]): number[] => splits;
 
 /** Three marks on an axis are enough. */
 function few(u: uPlot, _axis: number, low: number, high: number): number[] {
   const log = u.scales.loss?.distr === 3;
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [];
   if (!log || low <= 0) return [low, (low + high) / 2, high];
-  return [low, Math.sqrt(low * high), high];
+  const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
+  if (last - first < 1) return [low, Math.sqrt(low * high), high];
+  return [...new Set([first, Math.round((first + last) / 2), last])].map((power) => 10 ** power);
 }
 
 /** Steps whose loss or gradient norm is not finite, in red. */

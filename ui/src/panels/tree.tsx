@@ -13,10 +13,14 @@ import { scopesCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
 import { useStore } from "../state/store";
-import { useTexts } from "../texts";
+import { named, useTexts } from "../texts";
 
 const ROW = 24;
-type Row = { depth: number; scope?: ScopeLine; node?: NodeLine; open?: boolean };
+/** A scope, a node, or the nodes of a scope that ran before training or loaded data. */
+type Row = { depth: number; scope?: ScopeLine; node?: NodeLine; aside?: Aside; open?: boolean };
+type Aside = { key: string; phase: string; count: number };
+const ASIDE = ["setup", "data"];
+const FEW = 3;
 
 /** The scopes around one, the outermost first, and itself. */
 function around(scope: string): string[] {
@@ -35,7 +39,7 @@ export function ModelTree() {
     moving,
   );
   const chosen = details.data?.id === place.node ? details.data : undefined;
-  useOpening(root.data, chosen?.scope, setOpen);
+  useOpening(root.data, chosen, setOpen);
   const rows = useMemo(() => flatten(root.data, branches, open), [root.data, branches, open]);
   const at = rows.findIndex((row) => row.node && row.node.id === place.node);
   const show = useShown(at, place.node);
@@ -57,6 +61,7 @@ export function ModelTree() {
       <VirtualList count={rows.length} height={ROW} show={show} role="tree" label={t("model")}
         row={(index) => {
           const row = rows[index]!;
+          if (row.aside) return <AsideRow key={row.aside.key} row={row} onToggle={toggle} />;
           return row.scope ? (
             <ScopeRow key={`s${row.scope.name}`} row={row} chosen={place.scope === row.scope.name} onToggle={toggle} />
           ) : (
@@ -81,6 +86,18 @@ function ScopeRow({ row, chosen, onToggle }: { row: Row; chosen: boolean; onTogg
       <span class="faint num small">{row.open ? "" : brief(scope.nodes)}</span>
       {scope.hits > 0 && <span class="hit" title={`${scope.hits}`} />}
       <Largest low={scope.min} high={scope.max} nan={scope.nan} inf={scope.inf} />
+    </div>
+  );
+}
+
+function AsideRow({ row, onToggle }: { row: Row; onToggle: (key: string) => void }) {
+  const { key, phase, count } = row.aside!;
+  return (
+    <div class="treerow" role="treeitem" aria-expanded={row.open} style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }} onClick={() => onToggle(key)}>
+      <span class="twist">{row.open ? "▾" : "▸"}</span>
+      <span class="faint">{named("phase", phase)}</span>
+      <span class="grow" />
+      <span class="faint num small">{count}</span>
     </div>
   );
 }
@@ -121,7 +138,14 @@ function flatten(root: Branch | undefined, branches: ReadonlyMap<string, Branch>
       const inner = isOpen ? branches.get(scope.name) : undefined;
       if (inner) add(inner, depth + 1);
     }
-    for (const node of branch.nodes) rows.push({ depth, node });
+    for (const node of branch.nodes) if (!ASIDE.includes(node.phase)) rows.push({ depth, node });
+    for (const phase of ASIDE) {
+      const nodes = branch.nodes.filter((node) => node.phase === phase);
+      const key = `${branch.scope}#${phase}`;
+      const isOpen = nodes.length <= FEW || open.has(key);
+      if (nodes.length > FEW) rows.push({ depth, aside: { key, phase, count: nodes.length }, open: isOpen });
+      if (isOpen) for (const node of nodes) rows.push({ depth: nodes.length > FEW ? depth + 1 : depth, node });
+    }
   };
   if (root) add(root, 0);
   return rows;
@@ -134,7 +158,7 @@ function useBranches(open: ReadonlySet<string>): ReadonlyMap<string, Branch> {
   const [found, setFound] = useState<ReadonlyMap<string, Branch>>(new Map());
   useEffect(() => {
     let wanted = true;
-    const questions = [...open].map(async (scope): Promise<[string, Branch]> => [
+    const questions = [...open].filter((key) => !key.includes("#")).map(async (scope): Promise<[string, Branch]> => [
       scope,
       await ask<Branch>(aboutStep(place, "tree", { scope }), moving ? now : 0),
     ]);
@@ -148,7 +172,7 @@ function useBranches(open: ReadonlySet<string>): ReadonlyMap<string, Branch> {
 }
 
 /** Open what has no alternative, and what is around the selected node. */
-function useOpening(root: Branch | undefined, scope: string | undefined, setOpen: (change: (old: ReadonlySet<string>) => ReadonlySet<string>) => void): void {
+function useOpening(root: Branch | undefined, node: NodeDetails | undefined, setOpen: (change: (old: ReadonlySet<string>) => ReadonlySet<string>) => void): void {
   const first = useRef(true);
   useEffect(() => {
     if (!root || !first.current) return;
@@ -157,8 +181,10 @@ function useOpening(root: Branch | undefined, scope: string | undefined, setOpen
     setOpen((old) => new Set([...old, ...top.slice(0, 1)]));
   }, [root]);
   useEffect(() => {
-    if (scope) setOpen((old) => new Set([...old, ...around(scope)]));
-  }, [scope]);
+    if (!node) return;
+    const aside = ASIDE.includes(node.phase) ? [`${node.scope}#${node.phase}`] : [];
+    setOpen((old) => new Set([...old, ...around(node.scope), ...aside]));
+  }, [node?.id]);
 }
 
 /** Bring a row into sight once, when it was selected elsewhere. */

@@ -41,11 +41,11 @@ export function Columns({ left, middle, right }: Props) {
   return (
     <div class="columns" ref={box}
       style={{ gridTemplateColumns: `${widths.left}px 5px minmax(0, 1fr) 5px ${widths.right}px` }}>
-      <section class="left">{left}</section>
+      <section class="side-left">{left}</section>
       {border("left")}
-      <section class="middle">{middle}</section>
+      <section class="side-middle">{middle}</section>
       {border("right")}
-      <section class="right">{right}</section>
+      <section class="side-right">{right}</section>
     </div>
   );
 }

@@ -20,6 +20,15 @@ async function toClipboard(text: string): Promise<void> {
   }
 }
 
+function CopyIcon() {
+  return (
+    <svg class="icon" viewBox="0 0 16 16" width="13" height="13" aria-hidden="true">
+      <rect x="5.5" y="5.5" width="8" height="9" rx="1.5" />
+      <path d="M3.5 10.5h-1v-9h8v1.5" />
+    </svg>
+  );
+}
+
 export function CopyMenu({ json, python }: Props) {
   const t = useTexts();
   const [open, setOpen] = useState(false);
@@ -50,7 +59,7 @@ export function CopyMenu({ json, python }: Props) {
     <div class="copy" ref={box}>
       <button class="quiet" title={t("copy")} aria-haspopup="menu" aria-expanded={open}
         onClick={() => setOpen(!open)}>
-        {done ? t("copied") : "⧉"}
+        {done ? t("copied") : <CopyIcon />}
       </button>
       {open && (
         <div class="menu" role="menu">

@@ -30,6 +30,9 @@ export interface Place {
   /** The statistic of the heat map, its depth, and the steps it shows. */
   stat: string;
   depth: number;
+  /** The scope whose rows it shows, and whether each row has colours of its own. */
+  within: string;
+  each: boolean;
   from: number | null;
   to: number | null;
   backward: boolean;
@@ -58,6 +61,8 @@ const START: Place = {
   condition: "",
   stat: "max",
   depth: 4,
+  within: "",
+  each: false,
   from: null,
   to: null,
   backward: false,

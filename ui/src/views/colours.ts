@@ -45,7 +45,7 @@ export function hatch(context: CanvasRenderingContext2D, ink: string, ground: st
 }
 
 /** A scale over the finite numbers: logarithmic where they are above zero, else linear. */
-export function shares(numbers: number[], linear: boolean): { low: number; high: number; share: (x: number) => number } {
+export function shares(numbers: number[], linear: boolean, leastSpan = 0): { low: number; high: number; share: (x: number) => number } {
   const finite = numbers.filter((one) => Number.isFinite(one) && (linear || one > 0)).sort((a, b) => a - b);
   if (!finite.length) return { low: 0, high: 1, share: () => 0 };
   if (linear) {
@@ -55,6 +55,7 @@ export function shares(numbers: number[], linear: boolean): { low: number; high:
   // One huge number would leave the rest without contrast: the ends are those of nearly all.
   const low = finite[Math.floor(finite.length * 0.02)]!;
   const high = finite[Math.ceil(finite.length * 0.98) - 1]!;
-  const [start, end] = [Math.log10(low), Math.log10(high)];
+  const more = Math.max(0, leastSpan - Math.log10(high / low)) / 2;
+  const [start, end] = [Math.log10(low) - more, Math.log10(high) + more];
   return { low, high, share: (x) => (x <= 0 ? 0 : end > start ? (Math.log10(x) - start) / (end - start) : 0.5) };
 }

@@ -9,7 +9,7 @@ import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
 import { useTexts } from "../texts";
 import { ramp, shares } from "./colours";
-import { BOX_HEIGHT, boxWidth, type Drawn } from "./layout";
+import { BOX_HEIGHT, boxDetail, boxWidth, type Drawn } from "./layout";
 
 interface View {
   x: number;
@@ -29,7 +29,7 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
   const fit = (): void => {
     if (!width) return;
     const zoom = Math.min(1.25, width / layout.width, height / layout.height);
-    const readable = Math.max(zoom, 0.62);
+    const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
     const top = at ? height / 2 - at.y * readable : Math.max(0, (height - layout.height * readable) / 2);
     const left = at ? width / 2 - at.x * readable : (width - layout.width * readable) / 2;
@@ -59,10 +59,9 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
         </g>
       </svg>
       <div class="graphtools">
-        <button class="chip" onClick={whole}>{t("fit")}</button>
+        <button class="chip" title={t("graph_tip")} onClick={whole}>{t("fit")}</button>
         {place.node !== null && <button class="chip" onClick={toChosen}>{t("to_selected")}</button>}
       </div>
-      <p class="graphtip faint">{t("graph_tip")}</p>
       <MiniMap drawn={drawn} view={view} width={width} height={height} chosen={chosen} onMove={(x, y) => setView((old) => ({ ...old, x: width / 2 - x * old.zoom, y: height / 2 - y * old.zoom }))} />
     </div>
   );
@@ -172,7 +171,6 @@ function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver }: BoxProps) {
   const choose = (): void => {
     if (box.node !== null) select(box.node, { scope: box.scope });
   };
-  const detail = box.max === null ? box.detail : `${box.kind === "node" ? box.detail : box.nodes} · ${short(box.max)}`;
   return (
     <g class={style} transform={`translate(${x - width / 2} ${y - BOX_HEIGHT / 2})`} data-box={box.id} tabIndex={0} role="button"
       onClick={choose} onDblClick={open} onKeyDown={(e) => e.key === "Enter" && (choose(), open())}
@@ -180,7 +178,7 @@ function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver }: BoxProps) {
       <title>{`${box.detail}\n${box.scope}\n${box.nodes} · max ${short(box.max)}${box.bad ? ` · ${box.nan} NaN, ${box.inf} Inf` : ""}`.slice(0, 2000)}</title>
       <rect width={width} height={BOX_HEIGHT} rx={box.kind === "outside" ? 18 : 5} style={fill ? { fill } : undefined} />
       <text x={10} y={17} class="glabel">{cut(box.label, letters)}</text>
-      <text x={10} y={32} class="gdetail">{cut(box.bad ? `${Number(box.nan) ? "NaN" : "Inf"} · ${box.detail}` : detail, Math.floor(letters * 1.15))}</text>
+      <text x={10} y={32} class="gdetail">{cut(boxDetail(box), Math.floor(letters * 1.22))}</text>
       {(box.kind === "scope" || box.kind === "elsewhere") && <text x={width - 14} y={17} class="gdetail" onClick={(e) => (e.stopPropagation(), open())}>⊞</text>}
       {box.hits > 0 && <circle class="ghit" cx={width - 3} cy={3} r={4.5} />}
     </g>

@@ -21,12 +21,15 @@ const ROW = 20;
 const LABELS = 210;
 const AXIS = 20;
 const LEAST_COLUMN = 3;
+const COLUMNS = 160;
+/** A row that is coloured by itself spans at least so many powers of ten. */
+const LEAST_SPAN = 1;
 
 export function HeatMapView() {
   const t = useTexts();
   const { place, run, step } = useLooking();
   const path = aboutRank(place, "heatmap", {
-    stat: place.stat, depth: place.depth, scope: place.view === "heat" && place.scope ? "" : "", first: place.from, last: place.to, columns: 200,
+    stat: place.stat, depth: place.depth, scope: place.within, first: place.from, last: place.to, columns: COLUMNS,
   });
   const answer = useAnswer<HeatMap>(path);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
@@ -46,8 +49,10 @@ export function HeatMapView() {
             {[1, 2, 3, 4, 5, 6, 8, 12].map((depth) => <option key={depth} value={depth}>{depth}</option>)}
           </select>
         </label>
+        <button class={place.each ? "chip on" : "chip"} aria-pressed={place.each} title={t("by_row_tip")} onClick={() => go({ each: !place.each }, true)}>{t("by_row")}</button>
+        {place.within && <button class="chip on" title={place.within} onClick={() => go({ within: "" })}>{place.within.slice(place.within.lastIndexOf("/") + 1)} ×</button>}
         {(place.from !== null || place.to !== null) && <button class="chip" onClick={() => go({ from: null, to: null }, true)}>{t("whole_time")}</button>}
-        {map && map.scopes.length > 0 && <Scale map={map} />}
+        {map && map.scopes.length > 0 && <Scale map={map} each={place.each} />}
         <span class="grow" />
         <CopyMenu json={() => map} python={() => scopesCode(run?.path ?? "last", place.rank, step)} />
       </div>
@@ -58,16 +63,16 @@ export function HeatMapView() {
 
 const finiteOf = (map: HeatMap): number[] => map.values.flat().map((one) => value(one) ?? NaN);
 
-function Scale({ map }: { map: HeatMap }) {
+function Scale({ map, each }: { map: HeatMap; each: boolean }) {
   const t = useTexts();
   const dark = useStore(shownTheme) === "dark";
   const scale = useMemo(() => shares(finiteOf(map), LINEAR.has(map.stat)), [map]);
   const stops = Array.from({ length: 9 }, (_, index) => ramp(index / 8, dark)).join(", ");
   return (
     <span class="scale">
-      <span class="num">{short(scale.low)}</span>
+      <span class="num">{each ? "" : short(scale.low)}</span>
       <span class="scalebar" style={{ background: `linear-gradient(to right, ${stops})` }} />
-      <span class="num">{short(scale.high)}</span>
+      <span class="num">{each ? "" : short(scale.high)}</span>
       <span class="hatched" /> {t("not_finite")}
     </span>
   );
@@ -93,6 +98,17 @@ function rowsOf(map: HeatMap, closed: ReadonlySet<string>): Shown[] {
   return rows;
 }
 
+/** The share of a number among those it is compared with: all, or those of its row. */
+function scaleOf(map: HeatMap, each: boolean): (row: number, found: number) => number {
+  const linear = LINEAR.has(map.stat);
+  if (!each) {
+    const all = shares(finiteOf(map), linear);
+    return (_, found) => all.share(found);
+  }
+  const rows = map.values.map((row) => shares(row.map((one) => value(one) ?? NaN), linear, LEAST_SPAN));
+  return (row, found) => rows[row]!.share(found);
+}
+
 function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<string>; setClosed: (next: ReadonlySet<string>) => void }) {
   const t = useTexts();
   const { place, step } = useLooking();
@@ -102,7 +118,7 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
   const canvas = useRef<HTMLCanvasElement>(null);
   const look = useStore(shownTheme);
   const rows = useMemo(() => rowsOf(map, closed), [map, closed]);
-  const scale = useMemo(() => shares(finiteOf(map), LINEAR.has(map.stat)), [map]);
+  const scale = useMemo(() => scaleOf(map, place.each), [map, place.each]);
   const node = useAnswer<NodeDetails>(place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }), false);
   const scope = place.node !== null && node.data?.id === place.node ? node.data.scope : (place.scope ?? "");
   const chosen = rows.findLastIndex((row) => scope === row.name || scope.startsWith(`${row.name}/`));
@@ -130,7 +146,7 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
         const found = value(map.values[row.place]![place]);
         const isBad = map.bad[row.place]![place]! > 0;
         if (found === null && !isBad) return;
-        brush.fillStyle = isBad ? bad : ramp(scale.share(found!), dark);
+        brush.fillStyle = isBad ? bad : ramp(scale(row.place, found!), dark);
         brush.fillRect(place * cell, y + 1, Math.max(1, cell - (cell > 5 ? 1 : 0)), ROW - 2);
       });
     }
@@ -194,7 +210,8 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
           {rows.slice(first, last).map((row, index) => (
             <div key={row.name} class={first + index === chosen ? "heatlabel chosen" : "heatlabel"} data-scope={row.name} title={row.name}
               style={{ top: `${(first + index) * ROW}px`, paddingLeft: `${row.depth * 10 + 4}px`, width: `${LABELS}px`, height: `${ROW}px` }}
-              onClick={() => (row.hasMore || closed.has(row.name) ? toggle(row.name) : go({ scope: row.name }))}>
+              onClick={() => (row.hasMore || closed.has(row.name) ? toggle(row.name) : go({ scope: row.name }))}
+              onDblClick={() => go({ within: row.name })}>
               <span class="twist">{row.hasMore ? "▾" : closed.has(row.name) ? "▸" : ""}</span>
               <span class="clip">{row.name.slice(row.name.lastIndexOf("/") + 1)}</span>
             </div>

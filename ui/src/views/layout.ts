@@ -1,13 +1,23 @@
 // The layout of a graph, from the worker; one drawing is awaited at a time.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Box, ScopeGraph } from "../api/types";
+import { short } from "../format";
 import type { LaidOut, LayoutTask } from "./layout_worker";
 
 export const BOX_HEIGHT = 40;
 
+/** The second line of a box. */
+export function boxDetail(box: Box): string {
+  if (box.kind === "outside") return box.detail;
+  const place = box.kind === "node" ? box.detail : `${box.nodes} ops`;
+  if (box.bad) return [Number(box.nan) ? "NaN" : "Inf", place].filter(Boolean).join(" · ");
+  return [place, box.max === null ? "" : `max ${short(box.max)}`].filter(Boolean).join(" · ");
+}
+
 export function boxWidth(box: Box): number {
-  const letters = Math.min(30, Math.max(box.label.length, Math.min(box.detail.length, 24) * 0.85));
-  return Math.max(84, letters * 7.2 + 26);
+  const letters = Math.min(30, Math.max(box.label.length, Math.min(boxDetail(box).length, 32) * 0.84));
+  const mark = box.kind === "scope" || box.kind === "elsewhere" ? 16 : 0;
+  return Math.max(84, letters * 7.3 + 22 + mark);
 }
 
 export interface Drawn {

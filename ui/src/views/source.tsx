@@ -27,9 +27,9 @@ export function SourceView() {
   if (place.node !== null && !place.file && !node.data && !node.error) return <Waiting answer={node} />;
   const first = files.data.files.find((file) => file.hits > 0) ?? files.data.files[0]!;
   const file = place.file || own?.file || first.file;
-  const line = place.line || (place.file ? 0 : own?.line) || (place.node === null ? 0 : 0);
+  const line = place.line || (place.file ? 0 : own?.line) || 0;
   return (
-    <div class="source">
+    <div class="sourceview">
       <FileTabs files={files.data.files} shown={file} />
       <FileText file={file} line={line} />
       {line > 0 && <LineNodes file={file} line={line} />}
@@ -107,8 +107,9 @@ interface RowProps {
 }
 
 function Row({ file, number, mark, code, on, largest }: RowProps) {
-  const bad = mark ? Number(mark.nan) + Number(mark.inf) > 0 : false;
-  const style = ["srcrow", mark ? "marked" : "", on ? "on" : "", bad ? "wrong" : ""].join(" ");
+  const all = mark ? Number(mark.nan) + Number(mark.inf) : 0;
+  const bad = mark !== undefined && all > Number(mark.backward_bad);
+  const style = ["srcrow", mark ? "marked" : "", on ? "on" : "", all > 0 ? "wrong" : ""].join(" ");
   const choose = (): void => {
     if (mark) select(mark.first_node, { file, line: number });
   };
@@ -116,8 +117,8 @@ function Row({ file, number, mark, code, on, largest }: RowProps) {
     <div class={style} data-line={number} data-row={mark ? "" : undefined} onClick={choose}>
       <span class="col lineno">{mark && mark.hits > 0 && <span class="hit" />}{number}</span>
       <span class="col ops" title={mark ? `${mark.ops.join(", ")}\n${mark.forward} F, ${mark.backward} B` : ""}>{mark ? mark.nodes : ""}</span>
-      <span class="col range">{mark && (bad ? <><BadCount nan={mark.nan} inf={mark.inf} /><Magnitude mark={mark} largest={largest} /></> : <><Range low={mark.min} high={mark.max} /><Magnitude mark={mark} largest={largest} /></>)}</span>
-      <span class="col grad">{mark && mark.backward > 0 && <Number_ of={mark.backward_max} />}</span>
+      <span class="col range">{mark && <>{bad && <BadCount nan={mark.nan} inf={mark.inf} />}<Range low={mark.min} high={mark.max} /><Magnitude mark={mark} largest={largest} /></>}</span>
+      <span class="col grad">{mark && mark.backward > 0 && (Number(mark.backward_bad) ? <BadCount nan={mark.nan} inf={mark.inf} /> : <Number_ of={mark.backward_max} />)}</span>
       <span class="codecol">{code ? <Code line={code} /> : mark ? <span class="faint">{mark.ops.join(", ")}</span> : null}</span>
     </div>
   );

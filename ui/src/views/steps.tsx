@@ -26,12 +26,12 @@ export function StepsView() {
   return (
     <div class="steptable">
       <div class="steprow head">
-        <span class="right">{t("step")}</span>
-        <span class="right">{t("loss")}</span>
-        <span class="right">{t("gradient_norm")}</span>
-        <span class="right">{t("time")}</span>
-        <span class="right">{t("operators")}</span>
-        <span class="right">{t("hits")}</span>
+        <span class="end">{t("step")}</span>
+        <span class="end">{t("loss")}</span>
+        <span class="end">{t("gradient_norm")}</span>
+        <span class="end">{t("time")}</span>
+        <span class="end">{t("operators")}</span>
+        <span class="end">{t("hit_count")}</span>
         <span class="note">{t("note")}</span>
         <CopyMenu json={() => Array.from({ length: list.total ?? 0 }, (_, index) => list.at(index)).filter(Boolean)} python={() => stepsCode(run?.path ?? "last", place.rank)} />
       </div>
@@ -47,12 +47,12 @@ function Line({ line, at }: { line: StepLine | undefined; at: number | null }) {
   const notes = [line.skipped ? t("skipped") : "", line.complete ? "" : t("incomplete"), line.recorded ? "" : t("thinned")];
   return (
     <div class={line.step === at ? "steprow chosen" : "steprow"} role="listitem" data-step={line.step} style={{ height: `${ROW}px` }} onClick={() => go({ step: line.step })}>
-      <span class="right num">{line.step}</span>
-      <span class="right" title={line.losses.join(", ")}><Number_ of={line.losses[line.losses.length - 1] ?? null} /></span>
-      <span class="right"><Number_ of={line.gradient_norm} /></span>
-      <span class="right num">{seconds(line.seconds)}</span>
-      <span class="right num">{count(line.operators)}{line.passes > 1 ? ` ×${line.passes}` : ""}</span>
-      <span class="right num">{line.hits > 0 && <span class="hits">{line.hits}</span>}</span>
+      <span class="end num">{line.step}</span>
+      <span class="end" title={line.losses.join(", ")}><Number_ of={line.losses[line.losses.length - 1] ?? null} /></span>
+      <span class="end"><Number_ of={line.gradient_norm} /></span>
+      <span class="end num">{seconds(line.seconds)}</span>
+      <span class="end num">{count(line.operators)}{line.passes > 1 ? ` ×${line.passes}` : ""}</span>
+      <span class="end num">{line.hits > 0 && <span class="hits">{line.hits}</span>}</span>
       <span class="note faint">{notes.filter(Boolean).join(" · ")}</span>
     </div>
   );

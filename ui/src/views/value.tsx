@@ -1,7 +1,7 @@
 // A saved value: a picture of it, its histogram, and its first elements.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { useAnswer } from "../api/client";
-import type { Histogram, Slice, Tile, ValueFacts } from "../api/types";
+import type { Histogram, NodeDetails, Slice, Tile, ValueFacts } from "../api/types";
 import { count, isBad, kind, short, value } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
@@ -26,9 +26,12 @@ export function ValueView() {
   const base = `values/${place.node}/${io}/${slot}`;
   const isValue = place.node !== null && (io === "input" || io === "output") && /^\d+$/.test(slot ?? "");
   const pass = place.pass || null;
-  const facts = useAnswer<ValueFacts>(isValue ? aboutStep(place, base, { pass }) : null, false);
+  const node = useAnswer<NodeDetails>(isValue ? aboutStep(place, `nodes/${place.node}`, { pass }) : null, false);
+  const sides = node.data?.id === place.node ? [...node.data.inputs, ...node.data.outputs] : [];
+  const saved = sides.some((side) => side.saved && side.io === io && side.slot === Number(slot));
+  const facts = useAnswer<ValueFacts>(saved ? aboutStep(place, base, { pass }) : null, false);
   if (!isValue) return <Empty say="value_empty" />;
-  if (facts.error) return <Empty say={facts.error.status === 0 ? "offline" : "value_not_saved"} />;
+  if (node.data && !node.stale && !saved) return <Empty say="value_not_saved" />;
   if (!facts.data) return <Waiting answer={facts} />;
   const { address, step, dtype, shape, numbers } = facts.data;
   return (
