@@ -23,11 +23,8 @@ _SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean
 def types_of(description: dict[str, Any]) -> str:
     """The schemas of an OpenAPI description as TypeScript."""
     schemas = description["components"]["schemas"]
-    parts = [_HEAD]
-    for name in sorted(schemas):
-        if name not in _LEFT_OUT:
-            parts.append(_declaration(name, schemas[name]))
-    return "\n".join(parts)
+    names = (name for name in sorted(schemas) if name not in _LEFT_OUT)
+    return "\n".join([_HEAD, *(_declaration(name, schemas[name]) for name in names)])
 
 
 def _declaration(name: str, schema: dict[str, Any]) -> str:

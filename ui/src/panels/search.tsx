@@ -25,7 +25,7 @@ export function Search() {
   }, [text]);
   const path = open && asked ? aboutStep(place, "nodes", { text: asked, count: SHOWN }) : null;
   const answer = useAnswer<NodeList>(path, false);
-  const found = path && !answer.stale ? answer.data : undefined;
+  const found = path && !answer.stale && asked === text.trim() ? answer.data : undefined;
   const close = (): void => {
     setOpen(false);
     document.querySelector<HTMLInputElement>("#search")?.blur();

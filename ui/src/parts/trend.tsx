@@ -73,7 +73,7 @@ function Drawing({ points, width, step }: { points: Point[]; width: number; step
   const sound = points.filter((point) => Number.isFinite(point.low) && Number.isFinite(point.high));
   const corner = (point: Point, side: "low" | "high"): string => `${x(point.step).toFixed(1)},${y(point[side]).toFixed(1)}`;
   const band = [...sound.map((point) => corner(point, "high")), ...sound.toReversed().map((point) => corner(point, "low"))].join(" ");
-  const mean = sound.filter((point) => point.mean !== null).map((point) => `${x(point.step).toFixed(1)},${y(point.mean!).toFixed(1)}`).join(" ");
+  const mean = sound.filter((point) => point.mean !== null && Number.isFinite(point.mean)).map((point) => `${x(point.step).toFixed(1)},${y(point.mean!).toFixed(1)}`).join(" ");
   const choose = (event: MouseEvent): void => {
     const rect = (event.currentTarget as Element).getBoundingClientRect();
     const wanted = first + ((event.clientX - rect.left) / width) * (last - first);

@@ -45,6 +45,16 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
     if (at) setView((old) => ({ ...old, x: width / 2 - at.x * old.zoom, y: height / 2 - at.y * old.zoom }));
     else go({ scope: null });
   };
+  /** Bring a box into sight that the keyboard has reached. */
+  const show = (id: string): void => {
+    const at = layout.boxes[id];
+    if (!at) return;
+    setView((old) => {
+      const [x, y] = [old.x + at.x * old.zoom, old.y + at.y * old.zoom];
+      const seen = x > 0 && x < width && y > 0 && y < height;
+      return seen ? old : { ...old, x: width / 2 - at.x * old.zoom, y: height / 2 - at.y * old.zoom };
+    });
+  };
   useZoom(box, setView);
   const lit = useMemo(() => neighbours(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
   return (
@@ -55,7 +65,7 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
         </defs>
         <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
           {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} />)}
-          <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} />
+          <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
         </g>
       </svg>
       <div class="graphtools">
@@ -129,9 +139,10 @@ interface BoxesProps {
   layout: Drawn["layout"];
   chosen: string | null;
   onOver: (id: string | null) => void;
+  onFocus: (id: string) => void;
 }
 
-function Boxes({ boxes, layout, chosen, onOver }: BoxesProps) {
+function Boxes({ boxes, layout, chosen, onOver, onFocus }: BoxesProps) {
   const { place } = useLooking();
   const dark = useStore(shownTheme) === "dark";
   const scale = useMemo(() => shares(boxes.map((box) => Math.abs(value(box.max) ?? NaN)), false), [boxes]);
@@ -143,7 +154,7 @@ function Boxes({ boxes, layout, chosen, onOver }: BoxesProps) {
         const share = scale.share(Math.abs(value(box.max) ?? 0));
         const fill = place.colour === "max" && box.max !== null && !box.bad ? ramp(share, dark) : undefined;
         const strong = fill !== undefined && (dark ? share > 0.72 : share > 0.55);
-        return <BoxShape key={box.id} box={box} x={at.x} y={at.y} fill={fill} strong={strong} mode={place.colour} chosen={box.id === chosen} onOver={onOver} />;
+        return <BoxShape key={box.id} box={box} x={at.x} y={at.y} fill={fill} strong={strong} mode={place.colour} chosen={box.id === chosen} onOver={onOver} onFocus={onFocus} />;
       })}
     </>
   );
@@ -158,9 +169,10 @@ interface BoxProps {
   mode: string;
   chosen: boolean;
   onOver: (id: string | null) => void;
+  onFocus: (id: string) => void;
 }
 
-function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver }: BoxProps) {
+function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver, onFocus }: BoxProps) {
   const width = boxWidth(box);
   const letters = Math.floor((width - 22) / 7);
   const wrong = (mode === "bad" || mode === "max" || mode === "phase") && box.bad ? "wrong" : mode === "hits" && box.hits ? "wrong" : "";
@@ -174,7 +186,7 @@ function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver }: BoxProps) {
   return (
     <g class={style} transform={`translate(${x - width / 2} ${y - BOX_HEIGHT / 2})`} data-box={box.id} tabIndex={0} role="button"
       onClick={choose} onDblClick={open} onKeyDown={(e) => e.key === "Enter" && (choose(), open())}
-      onPointerEnter={() => onOver(box.id)} onPointerLeave={() => onOver(null)}>
+      onFocus={() => onFocus(box.id)} onPointerEnter={() => onOver(box.id)} onPointerLeave={() => onOver(null)}>
       <title>{`${box.detail}\n${box.scope}\n${box.nodes} · max ${short(box.max)}${box.bad ? ` · ${box.nan} NaN, ${box.inf} Inf` : ""}`.slice(0, 2000)}</title>
       <rect width={width} height={BOX_HEIGHT} rx={box.kind === "outside" ? 18 : 5} style={fill ? { fill } : undefined} />
       <text x={10} y={17} class="glabel">{cut(box.label, letters)}</text>

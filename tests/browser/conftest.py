@@ -1,0 +1,200 @@
+"""A real training that turns NaN, its dump and one with hostile names, in a real Chromium.
+
+Without Chromium or without a built page the tests are skipped, and say what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.program import opscope
+from opscope.server.app import PAGE
+from opscope.server.library import Library, run_id
+from opscope.server.serve import in_background, listening_socket
+
+try:
+    from playwright import sync_api as playwright
+except ImportError:
+    playwright = None
+
+TOKEN = "a-token-of-the-browser-tests-01"
+PATIENCE_S = 15
+LAST = 9
+"""The step in which the training turns NaN."""
+LOSSES = '''"""Losses, written by hand."""
+
+
+def nll(chances):
+    picked = chances[:, 0]
+    return -picked.log().mean()
+'''
+TRAIN = f'''"""A classifier that goes wrong in step {LAST}."""
+
+import torch
+from losses import nll
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return torch.softmax(self.out(x), -1)
+
+
+network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Head())
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+for step in range({LAST + 3}):
+    chances = network(torch.randn(16, 8))
+    if step == {LAST}:
+        chances = chances * (chances > 0.9999)
+    loss = nll(chances)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
+HOSTILE_CLASS = "<img src=x onerror=document.title='owned'>"
+HOSTILE_NAME = "a\"b'<script>alert(1)</script>&amp;😀"
+HOSTILE = f"""import torch
+from torch import nn
+
+torch.manual_seed(0)
+Odd = type({HOSTILE_CLASS!r}, (nn.Linear,), {{}})
+network = nn.Sequential()
+network.add_module({HOSTILE_NAME!r}, Odd(4, 4))
+network.add_module("x" * 10_000, nn.Linear(4, 1))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+for step in range(3):
+    loss = network(torch.randn(2, 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+DUMP = {
+    "common_dump_settings": {
+        "dump_mode": 0,
+        "net_name": "Net",
+        "iteration": "0-2",
+        "saved_data": "full",
+        "input_output": 0,
+        "kernels": [],
+        "support_device": [0],
+    },
+    "e2e_dump_settings": {"enable": True, "trans_flag": True},
+}
+
+
+class Made:
+    """What the trainings wrote, and the server over it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "losses.py").write_text(LOSSES)
+        (folder / "train.py").write_text(TRAIN)
+        (folder / "hostile.py").write_text(HOSTILE)
+        config = {name: dict(section) for name, section in DUMP.items()}
+        config["common_dump_settings"]["path"] = str(folder / "dump")
+        (folder / "dump.json").write_text(json.dumps(config))
+        words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--record"]
+        self._run(3, *words, folder / "train.py")
+        self._run(0, "--run-dir", folder / "hostile", folder / "hostile.py")
+        self.bad, self.dump, self.hostile = (
+            run_id(folder / name) for name in ("bad", "dump", "hostile")
+        )
+        self.library = Library([folder / name for name in ("bad", "dump", "hostile")])
+
+    def _run(self, code: int, *words: str | Path) -> None:
+        done = opscope("run", *words, cwd=self.folder)
+        assert done.returncode == code, done.stderr
+
+
+@pytest.fixture(scope="session")
+def made(browser, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("looked-at"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[playwright.Browser]:
+    chromium = shutil.which("chromium")
+    if playwright is None:
+        pytest.skip("playwright is not installed: pip install 'opscope[dev]'")
+    if chromium is None:
+        pytest.skip("there is no chromium: `make setup` installs it on Debian")
+    if not (PAGE / "index.html").is_file():
+        pytest.skip("the page is not built: `make setup` builds it where Node.js is")
+    with playwright.sync_playwright() as started:
+        words = ["--headless", "--no-sandbox", "--disable-gpu"]
+        found = started.chromium.launch(executable_path=chromium, args=words)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def address(made: Made) -> Iterator[str]:
+    sock = listening_socket("127.0.0.1", 0)
+    end = in_background(made.library, TOKEN, sock)
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    end()
+
+
+class Looking:
+    """A page of the browser, and what must not happen on it."""
+
+    def __init__(self, page: playwright.Page, address: str) -> None:
+        self.page = page
+        self.address = address
+        self.problems: list[str] = []
+        self.elsewhere: list[str] = []
+        page.set_default_timeout(PATIENCE_S * 1000)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._on_console)
+        page.on("request", self._on_request)
+        page.on("dialog", lambda dialog: self.problems.append(f"dialog {dialog.message}"))
+
+    def _on_console(self, message: playwright.ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.append(message.text)
+
+    def _on_request(self, request: playwright.Request) -> None:
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def open(self, place: str) -> None:
+        """Open a place of the page, as with the printed address."""
+        mark = "&" if "?" in place else "?"
+        self.page.goto(f"{self.address}{place}{mark}token={TOKEN}")
+
+    def see(self, what: str, text: str | None = None) -> playwright.Locator:
+        """Wait until something is there, with a text if one is given; the first of them."""
+        found = self.page.locator(what)
+        if text is not None:
+            found = found.filter(has_text=text)
+        found.first.wait_for()
+        return found.first
+
+    def wait(self, script: str) -> None:
+        """Wait until an expression is true; the page itself may evaluate no text."""
+        end = time.monotonic() + PATIENCE_S
+        while not self.page.evaluate(script):
+            assert time.monotonic() < end, f"{script} did not become true"
+            self.page.wait_for_timeout(50)
+
+
+@pytest.fixture
+def looking(browser: playwright.Browser, address: str) -> Iterator[Looking]:
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
+    found = Looking(context.new_page(), address)
+    yield found
+    context.close()
+    assert found.problems == []
+    assert found.elsewhere == [], "a request left the machine"
