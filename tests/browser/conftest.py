@@ -1,4 +1,4 @@
-"""A real training that turns NaN, its dump and one with hostile names, in a real Chromium.
+"""A real training that turns NaN, its dump, and one that goes on, in a real Chromium.
 
 Without Chromium or without a built page the tests are skipped, and say what is missing.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers.program import opscope
+from helpers.program import clean_environment, opscope
 from opscope.server.app import PAGE
 from opscope.server.library import Library, run_id
 from opscope.server.serve import in_background, listening_socket
@@ -24,7 +26,8 @@ except ImportError:
     playwright = None
 
 TOKEN = "a-token-of-the-browser-tests-01"
-PATIENCE_S = 15
+PATIENCE_S = 20
+PLACES = ("bad", "dump", "slow")
 LAST = 9
 """The step in which the training turns NaN."""
 LOSSES = '''"""Losses, written by hand."""
@@ -65,7 +68,13 @@ for step in range({LAST + 3}):
 '''
 HOSTILE_CLASS = "<img src=x onerror=document.title='owned'>"
 HOSTILE_NAME = "a\"b'<script>alert(1)</script>&amp;😀"
-HOSTILE = f"""import torch
+SLOW = f'''"""Trains until a file appears, slowly; its modules have odd names."""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
 from torch import nn
 
 torch.manual_seed(0)
@@ -73,13 +82,16 @@ Odd = type({HOSTILE_CLASS!r}, (nn.Linear,), {{}})
 network = nn.Sequential()
 network.add_module({HOSTILE_NAME!r}, Odd(4, 4))
 network.add_module("x" * 10_000, nn.Linear(4, 1))
-optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-for step in range(3):
-    loss = network(torch.randn(2, 4)).square().mean()
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+for step in range(3000):
+    loss = network(torch.randn(8, 4)).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-"""
+    time.sleep(0.1)
+    if Path(sys.argv[1]).exists():
+        break
+'''
 DUMP = {
     "common_dump_settings": {
         "dump_mode": 0,
@@ -101,26 +113,47 @@ class Made:
         self.folder = folder
         (folder / "losses.py").write_text(LOSSES)
         (folder / "train.py").write_text(TRAIN)
-        (folder / "hostile.py").write_text(HOSTILE)
+        (folder / "slow.py").write_text(SLOW)
         config = {name: dict(section) for name, section in DUMP.items()}
         config["common_dump_settings"]["path"] = str(folder / "dump")
         (folder / "dump.json").write_text(json.dumps(config))
         words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--record"]
-        self._run(3, *words, folder / "train.py")
-        self._run(0, "--run-dir", folder / "hostile", folder / "hostile.py")
-        self.bad, self.dump, self.hostile = (
-            run_id(folder / name) for name in ("bad", "dump", "hostile")
+        self.training = self._start(
+            "--run-dir", folder / "slow", folder / "slow.py", folder / "end"
         )
-        self.library = Library([folder / name for name in ("bad", "dump", "hostile")])
+        done = opscope("run", *words, folder / "train.py", cwd=self.folder)
+        assert done.returncode == 3, done.stderr
+        self.bad, self.dump, self.slow = (run_id(folder / name) for name in PLACES)
+        self._wait_for(folder / "slow" / "run.json")
+        self.library = Library([folder / name for name in PLACES])
 
-    def _run(self, code: int, *words: str | Path) -> None:
-        done = opscope("run", *words, cwd=self.folder)
-        assert done.returncode == code, done.stderr
+    def end_training(self) -> None:
+        """Let the slow training finish."""
+        (self.folder / "end").touch()
+        assert self.training.wait(60) == 0
+
+    def _start(self, *words: str | Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "opscope", "run", *map(str, words)],
+            cwd=self.folder,
+            env=clean_environment(),
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _wait_for(self, path: Path) -> None:
+        end = time.monotonic() + 60
+        while not path.exists():
+            assert time.monotonic() < end and self.training.poll() is None
+            time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")
-def made(browser, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(tmp_path_factory.mktemp("looked-at"))
+def made(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    found = Made(tmp_path_factory.mktemp("looked-at"))
+    yield found
+    if found.training.poll() is None:
+        found.training.kill()
+        found.training.wait()
 
 
 @pytest.fixture(scope="session")

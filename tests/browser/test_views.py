@@ -73,7 +73,7 @@ def test_a_dump_opens_with_its_values(looking: Looking, made: Made) -> None:
 
 
 def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:
-    looking.open(f"/run/{made.hostile}?list=nodes&text=addmm&step=2")
+    looking.open(f"/run/{made.slow}?list=nodes&text=addmm&step=2")
     name = looking.see(".side-left .item .name", "<script>")
     shown = name.get_attribute("title") or ""
     assert HOSTILE_NAME in shown and HOSTILE_CLASS in shown
