@@ -37,7 +37,7 @@ def test_the_graph_opens_a_scope(looking: Looking, made: Made) -> None:
     looking.see(".gbox", "softmax-op0").click()
     looking.see(".details h2", "softmax-op0")
     looking.see(".gbox.chosen", "softmax-op0")
-    looking.see(".edge.lit text", "float32[16, 4]")
+    looking.see(".edgelabel", "float32[16, 4]")
     looking.see(".crumbs button", "Default").click()
     looking.see(".gbox[data-box='s:Default/network-Sequential']")
 

@@ -148,7 +148,7 @@ const TEXTS = {
   whole_time: ["all steps", "全部步"],
   zoom_tip: ["Wheel with Ctrl zooms time", "Ctrl 加滚轮缩放时间"],
   not_finite: ["not finite", "非有限"],
-  by_row: ["each row by itself", "逐行着色"],
+  by_row: ["per row", "逐行"],
   by_row_tip: ["Colour each row by its own range, to see what changed", "按每行自身范围着色，便于看出变化"],
   heat_empty: [
     "One row per module and one column per recorded step appear here.",

@@ -43,7 +43,7 @@ export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
         </p>
       )}
       {side.elements && <p class="elements num">{side.elements.map((one, index) => <span key={index} class={isBad(one) ? "bad" : ""} title={full(one)}>{short(one)}</span>)}</p>}
-      {!side.numbers ? <p class="faint">{t("no_numbers")}</p> : open ? <NumbersTable of={side.numbers} /> : <BriefNumbers of={side.numbers} />}
+      {!side.numbers ? <p class="faint">{t("no_numbers")}</p> : side.elements?.length === 1 ? null : open ? <NumbersTable of={side.numbers} /> : <BriefNumbers of={side.numbers} />}
       {side.numbers && open && !isInput && <Trend node={node.id} io={side.io} slot={side.slot} />}
     </section>
   );

@@ -1,16 +1,16 @@
 // The model as a tree of scopes; a scope is asked for when it is opened.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, revision, useAnswer } from "../api/client";
-import type { Branch, NodeDetails, NodeLine, ScopeLine } from "../api/types";
-import { brief } from "../format";
+import type { Branch, HeatMap, NodeDetails, NodeLine, ScopeLine } from "../api/types";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { BadCount, Number_ } from "../parts/number";
+import { Spark } from "../parts/spark";
 import { PhaseMark } from "../parts/phase";
 import { VirtualList } from "../parts/virtual";
 import { scopesCode } from "../python";
-import { aboutStep, useLooking } from "../state/looking";
+import { aboutRank, aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
 import { useStore } from "../state/store";
 import { named, useTexts } from "../texts";
@@ -19,6 +19,9 @@ const ROW = 24;
 /** A scope, a node, or the nodes of a scope that ran before training or loaded data. */
 type Row = { depth: number; scope?: ScopeLine; node?: NodeLine; aside?: Aside; open?: boolean };
 type Aside = { key: string; phase: string; count: number };
+type Trend = { values: HeatMap["values"][number]; bad: number[] };
+const TREND_STEPS = 20;
+const TREND_DEPTH = 6;
 const ASIDE = ["setup", "data"];
 const FEW = 3;
 
@@ -34,6 +37,7 @@ export function ModelTree() {
   const root = useAnswer<Branch>(aboutStep(place, "tree"), moving);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const branches = useBranches(open);
+  const trends = useTrends();
   const details = useAnswer<NodeDetails>(
     place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     moving,
@@ -63,7 +67,7 @@ export function ModelTree() {
           const row = rows[index]!;
           if (row.aside) return <AsideRow key={row.aside.key} row={row} onToggle={toggle} />;
           return row.scope ? (
-            <ScopeRow key={`s${row.scope.name}`} row={row} chosen={place.scope === row.scope.name} onToggle={toggle} />
+            <ScopeRow key={`s${row.scope.name}`} row={row} chosen={place.scope === row.scope.name} spark={trends.get(row.scope.name)} onToggle={toggle} />
           ) : (
             <NodeRow key={`n${row.node!.id}`} row={row} chosen={row.node!.id === place.node} />
           );
@@ -72,7 +76,14 @@ export function ModelTree() {
   );
 }
 
-function ScopeRow({ row, chosen, onToggle }: { row: Row; chosen: boolean; onToggle: (scope: string) => void }) {
+interface ScopeRowProps {
+  row: Row;
+  chosen: boolean;
+  spark: Trend | undefined;
+  onToggle: (scope: string) => void;
+}
+
+function ScopeRow({ row, chosen, spark, onToggle }: ScopeRowProps) {
   const scope = row.scope!;
   const [attribute, kind] = splitLabel(scope.label);
   return (
@@ -83,7 +94,7 @@ function ScopeRow({ row, chosen, onToggle }: { row: Row; chosen: boolean; onTogg
       <span class="twist">{row.open ? "▾" : "▸"}</span>
       <span class="treename"><b>{attribute}</b> <span class="faint">{kind}</span></span>
       <span class="grow" />
-      <span class="faint num small">{row.open ? "" : brief(scope.nodes)}</span>
+      {spark && <Spark of={spark.values} bad={spark.bad} />}
       {scope.hits > 0 && <span class="hit" title={`${scope.hits}`} />}
       <Largest low={scope.min} high={scope.max} nan={scope.nan} inf={scope.inf} />
     </div>
@@ -149,6 +160,17 @@ function flatten(root: Branch | undefined, branches: ReadonlyMap<string, Branch>
   };
   if (root) add(root, 0);
   return rows;
+}
+
+/** What each scope did over the steps; asked for once, as it is only a sketch. */
+function useTrends(): ReadonlyMap<string, Trend> {
+  const { place, strip } = useLooking();
+  const wanted = (strip?.recorded.length ?? 0) > 1;
+  const answer = useAnswer<HeatMap>(wanted ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS }) : null, false);
+  return useMemo(() => {
+    const map = answer.data;
+    return new Map(map?.scopes.map((name, index) => [name, { values: map.values[index]!, bad: map.bad[index]! }]));
+  }, [answer.data]);
 }
 
 /** Answers for the open scopes; those before stay until newer ones have come. */

@@ -14,7 +14,7 @@ function isTyping(target: EventTarget | null): boolean {
 
 /** The row after or before the selected one in the list on the left. */
 function moveRow(by: number): void {
-  const rows = [...document.querySelectorAll<HTMLElement>(".side-left [data-row]")];
+  const rows = [...document.querySelectorAll<HTMLElement>(".side-left [data-row]:not(.scope)")];
   if (!rows.length) return;
   const now = rows.findIndex((row) => row.classList.contains("chosen"));
   const next = rows[now < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, now + by))];

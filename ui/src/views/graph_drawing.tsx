@@ -64,8 +64,9 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z" class="arrow" /></marker>
         </defs>
         <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
-          {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} />)}
+          {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} />)}
           <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
+          {graph.edges.map((edge, index) => lit.has(`${edge.start}→${edge.end}`) && <Label key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} />)}
         </g>
       </svg>
       <div class="graphtools">
@@ -111,15 +112,15 @@ function useZoom(box: preact.RefObject<HTMLDivElement | null>, setView: (change:
   }, []);
 }
 
-function Line({ edge, points, lit }: { edge: Edge; points: { x: number; y: number }[]; lit: boolean }) {
+function Line({ points, lit }: { points: { x: number; y: number }[]; lit: boolean }) {
   if (points.length < 2) return null;
-  const middle = points[points.length >> 1]!;
-  return (
-    <g class={lit ? "edge lit" : "edge"}>
-      <path d={curve(points)} marker-end="url(#arrow)" />
-      {lit && <text x={middle.x + 4} y={middle.y}>{edge.label || (edge.values > 1 ? `×${edge.values}` : "")}</text>}
-    </g>
-  );
+  return <path class={lit ? "edge lit" : "edge"} d={curve(points)} marker-end="url(#arrow)" />;
+}
+
+function Label({ edge, points }: { edge: Edge; points: { x: number; y: number }[] }) {
+  const middle = points[points.length >> 1];
+  if (!middle) return null;
+  return <text class="edgelabel" x={middle.x + 4} y={middle.y}>{edge.label || (edge.values > 1 ? `×${edge.values}` : "")}</text>;
 }
 
 /** A line through points, rounded. */
@@ -176,7 +177,7 @@ function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver, onFocus }: Bo
   const width = boxWidth(box);
   const letters = Math.floor((width - 22) / 7);
   const wrong = (mode === "bad" || mode === "max" || mode === "phase") && box.bad ? "wrong" : mode === "hits" && box.hits ? "wrong" : "";
-  const style = ["gbox", `g-${box.kind}`, mode === "phase" ? `g-${box.phase}` : "", wrong, chosen ? "chosen" : "", strong ? "strong" : ""].join(" ");
+  const style = ["gbox", `g-${box.kind}`, mode === "phase" ? `g-${box.phase}` : "", wrong, chosen ? "chosen" : "", strong ? "strong" : "", fill ? "filled" : ""].join(" ");
   const open = (): void => {
     if (box.kind === "scope" || box.kind === "elsewhere") go({ scope: box.scope });
   };

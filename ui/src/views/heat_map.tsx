@@ -38,8 +38,7 @@ export function HeatMapView() {
     <div class="heat">
       <div class="viewbar">
         <label class="field">
-          {t("statistic")}
-          <select value={place.stat} onChange={(e) => go({ stat: e.currentTarget.value }, true)}>
+          <select aria-label={t("statistic")} title={t("statistic")} value={place.stat} onChange={(e) => go({ stat: e.currentTarget.value }, true)}>
             {STATS.map((stat) => <option key={stat} value={stat}>{named("stat", stat)}</option>)}
           </select>
         </label>

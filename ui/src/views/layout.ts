@@ -9,7 +9,7 @@ export const BOX_HEIGHT = 40;
 /** The second line of a box. */
 export function boxDetail(box: Box): string {
   if (box.kind === "outside") return box.detail;
-  const place = box.kind === "node" ? box.detail : `${box.nodes} ops`;
+  const place = box.kind === "node" ? box.detail : box.nodes ? `${box.nodes} ops` : "";
   if (box.bad) return [Number(box.nan) ? "NaN" : "Inf", place].filter(Boolean).join(" · ");
   return [place, box.max === null ? "" : `max ${short(box.max)}`].filter(Boolean).join(" · ");
 }
