@@ -38,6 +38,9 @@ def test_the_graph_opens_a_scope(looking: Looking, made: Made) -> None:
     looking.see(".details h2", "softmax-op0")
     looking.see(".gbox.chosen", "softmax-op0")
     looking.see(".edgelabel", "float32[16, 4]")
+    looking.see(".gbox.chosen").click(button="right")
+    looking.see(".graphbox .menu button", "Show in the list").click()
+    looking.see(".side-left .item", "softmax-op0")
     looking.see(".crumbs button", "Default").click()
     looking.see(".gbox[data-box='s:Default/network-Sequential']")
 

@@ -11,6 +11,9 @@ import { go, select } from "../state/place";
 import { useTexts } from "../texts";
 import { Typed } from "./nodes";
 
+/** Lines of one file that are shown at once; a filter finds the others. */
+const MOST = 400;
+
 export function LineList() {
   const t = useTexts();
   const { place, run, moving } = useLooking();
@@ -34,6 +37,7 @@ export function LineList() {
 }
 
 function FileLines({ file, text, first }: { file: SourceFile; text: string; first: boolean }) {
+  const t = useTexts();
   const { place, moving } = useLooking();
   const [open, setOpen] = useState(first);
   const shown = open || text !== "";
@@ -55,7 +59,7 @@ function FileLines({ file, text, first }: { file: SourceFile; text: string; firs
         <BadCount nan={file.nan} inf={file.inf} />
         <span class="faint num small">{file.nodes}</span>
       </button>
-      {shown && marks.map((mark) => (
+      {shown && marks.slice(0, MOST).map((mark) => (
         <div key={mark.line} class={place.file === file.file && place.line === mark.line ? "lineitem chosen" : "lineitem"} role="listitem" data-row
           title={source.data?.text[mark.line - 1]?.trim()}
           onClick={() => select(mark.first_node, { file: file.file, line: mark.line, view: "source" })}
@@ -68,6 +72,7 @@ function FileLines({ file, text, first }: { file: SourceFile; text: string; firs
           <span class="faint num small">{mark.nodes}</span>
         </div>
       ))}
+      {shown && marks.length > MOST && <p class="faint more">{t("more", marks.length - MOST)}</p>}
     </div>
   );
 }

@@ -9,6 +9,7 @@ import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
 import { useTexts } from "../texts";
 import { ramp, shares } from "./colours";
+import { GraphMenu, type MenuPlace } from "./graph_menu";
 import { BOX_HEIGHT, boxDetail, boxWidth, type Drawn } from "./layout";
 
 interface View {
@@ -25,6 +26,7 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
   const [box, width, height] = useSize();
   const [view, setView] = useState<View>({ x: 0, y: 0, zoom: 1 });
   const [over, setOver] = useState<string | null>(null);
+  const [menu, setMenu] = useState<MenuPlace | null>(null);
   const chosen = graph.boxes.find((one) => one.node !== null && one.node === place.node)?.id ?? null;
   const fit = (): void => {
     if (!width) return;
@@ -57,18 +59,28 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
   };
   useZoom(box, setView);
   const lit = useMemo(() => neighbours(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
+  const path = useMemo(() => pathThrough(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
+  const openMenu = (event: MouseEvent): void => {
+    const id = (event.target as Element).closest<SVGElement>(".gbox")?.dataset.box;
+    const found = graph.boxes.find((one) => one.id === id);
+    if (!found) return;
+    event.preventDefault();
+    const rect = box.current!.getBoundingClientRect();
+    setMenu({ box: found, x: event.clientX - rect.left, y: event.clientY - rect.top });
+  };
   return (
     <div class="graphbox" ref={box}>
-      <svg width={width} height={height} onPointerDown={(e) => drag(e, view, setView)}>
+      <svg width={width} height={height} onContextMenu={openMenu} onPointerDown={(e) => drag(e, view, setView)}>
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto-start-reverse"><path d="M0 0 8 4 0 8z" class="arrow" /></marker>
         </defs>
         <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
-          {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} />)}
+          {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} path={path.has(edge)} />)}
           <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
           {graph.edges.map((edge, index) => lit.has(`${edge.start}→${edge.end}`) && <Label key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} />)}
         </g>
       </svg>
+      {menu && <GraphMenu key={menu.box.id} at={menu} onClose={() => setMenu(null)} />}
       <div class="graphtools">
         <button class="chip" title={t("graph_tip")} onClick={whole}>{t("fit")}</button>
         {place.node !== null && <button class="chip" onClick={toChosen}>{t("to_selected")}</button>}
@@ -81,6 +93,25 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
 /** The edges at a box. */
 function neighbours(edges: Edge[], id: string | null): Set<string> {
   return new Set(id === null ? [] : edges.filter((edge) => edge.start === id || edge.end === id).map((edge) => `${edge.start}→${edge.end}`));
+}
+
+/** The edges that lead to a box or away from it, at any distance. */
+function pathThrough(edges: Edge[], id: string | null): Set<Edge> {
+  const found = new Set<Edge>();
+  if (id === null) return found;
+  const follow = (from: "start" | "end", to: "start" | "end"): void => {
+    const byBox = Map.groupBy(edges, (edge) => edge[from]);
+    const seen = new Set([id]);
+    for (const box of seen) {
+      for (const edge of byBox.get(box) ?? []) {
+        found.add(edge);
+        seen.add(edge[to]);
+      }
+    }
+  };
+  follow("start", "end");
+  follow("end", "start");
+  return found;
 }
 
 function drag(event: PointerEvent, view: View, setView: (next: View) => void): void {
@@ -112,9 +143,9 @@ function useZoom(box: preact.RefObject<HTMLDivElement | null>, setView: (change:
   }, []);
 }
 
-function Line({ points, lit }: { points: { x: number; y: number }[]; lit: boolean }) {
+function Line({ points, lit, path }: { points: { x: number; y: number }[]; lit: boolean; path: boolean }) {
   if (points.length < 2) return null;
-  return <path class={lit ? "edge lit" : "edge"} d={curve(points)} marker-end="url(#arrow)" />;
+  return <path class={lit ? "edge lit" : path ? "edge path" : "edge"} d={curve(points)} marker-end="url(#arrow)" />;
 }
 
 function Label({ edge, points }: { edge: Edge; points: { x: number; y: number }[] }) {

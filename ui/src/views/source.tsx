@@ -1,5 +1,5 @@
 // The person's own files, with what each line computed beside it.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { useAnswer } from "../api/client";
 import type { LineMark, NodeDetails, NodeLine, NodeList, SourceFile, SourceFiles, SourceText } from "../api/types";
 import { count, fileName, short, value } from "../format";
@@ -8,11 +8,14 @@ import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { BadCount, Number_, Range } from "../parts/number";
 import { PhaseMark } from "../parts/phase";
+import { VirtualList } from "../parts/virtual";
 import { nodesCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
 import { useTexts } from "../texts";
 import { Code, pieces, type Piece } from "./python_text";
+
+const ROW = 19;
 
 export function SourceView() {
   const { place, moving } = useLooking();
@@ -58,18 +61,9 @@ function FileText({ file, line }: { file: string; line: number }) {
   const answer = useAnswer<SourceText>(aboutStep(place, "source", { file }), moving);
   const source = answer.data?.file === file ? answer.data : undefined;
   const lines = useMemo(() => pieces(source?.text ?? []), [source?.text.length, source?.file]);
-  const box = useRef<HTMLDivElement>(null);
-  const ready = source !== undefined;
-  useEffect(() => {
-    const row = box.current?.querySelector<HTMLElement>(".srcrow.on");
-    if (!row || !box.current) return;
-    const [top, room] = [row.offsetTop, box.current.clientHeight];
-    if (top < box.current.scrollTop + 40 || top > box.current.scrollTop + room - 60) box.current.scrollTop = top - room / 2;
-  }, [file, line, ready]);
+  const beside = useMemo(() => marksOf(source), [source]);
   if (!source) return <Waiting answer={answer} />;
-  const marks = new Map(source.marks.map((mark) => [mark.line, mark]));
-  const largest = Math.max(0, ...source.marks.map((mark) => size(mark)));
-  const numbers = source.text.length ? source.text.map((_, index) => index + 1) : source.marks.map((mark) => mark.line);
+  const { marks, largest, numbers } = beside;
   return (
     <>
       <div class="srchead">
@@ -83,13 +77,23 @@ function FileText({ file, line }: { file: string; line: number }) {
         <CopyMenu json={() => source} python={() => nodesCode(run?.path ?? "last", "")} />
       </div>
       {source.text.length === 0 && <Empty say="no_source" />}
-      <div class="scroll srctext" ref={box}>
-        {numbers.map((number) => (
-          <Row key={number} file={file} number={number} mark={marks.get(number)} code={lines[number - 1]} on={number === line} largest={largest} />
-        ))}
-      </div>
+      <VirtualList count={numbers.length} height={ROW} show={line ? numbers.indexOf(line) : undefined} class="srctext"
+        row={(index) => {
+          const number = numbers[index]!;
+          return <Row key={number} file={file} number={number} mark={marks.get(number)} code={lines[number - 1]} on={number === line} largest={largest} />;
+        }} />
     </>
   );
+}
+
+/** The marks by line, their largest number, and the lines that are shown. */
+function marksOf(source: SourceText | undefined): { marks: Map<number, LineMark>; largest: number; numbers: number[] } {
+  const marks = source?.marks ?? [];
+  return {
+    marks: new Map(marks.map((mark) => [mark.line, mark])),
+    largest: marks.reduce((most, mark) => Math.max(most, size(mark)), 0),
+    numbers: source?.text.length ? source.text.map((_, index) => index + 1) : marks.map((mark) => mark.line),
+  };
 }
 
 const size = (mark: LineMark): number => {
