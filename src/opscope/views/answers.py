@@ -371,6 +371,8 @@ class LineMark(TypedDict):
     inf: Count
     backward_max: Number | None
     """The largest magnitude among gradients that the line's backward computes."""
+    backward_bad: Count
+    """How many elements of these are not finite; `nan` and `inf` count them too."""
     hits: int
     first_node: int
 
@@ -425,7 +427,7 @@ class Edge(TypedDict):
     start: str
     end: str
     label: str
-    """dtype and shape, where it is one value."""
+    """dtype and shape, where all its values have the same."""
     values: int
 
 

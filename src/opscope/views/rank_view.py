@@ -16,7 +16,8 @@ from opscope.events import Node
 from opscope.read.reader import Reader
 from opscope.read.row_store import Records
 from opscope.read.scope_tree import Aggregates, ScopeTree, ends
-from opscope.stats.record import OUTPUT
+from opscope.read.value_type import ValueType
+from opscope.stats.record import OUTPUT, taken
 
 if TYPE_CHECKING:
     from opscope.views.answers import NodeLine
@@ -106,6 +107,17 @@ class RankView:
             return None
         tree = self.scopes
         return _kept(self._scopes, self._lock, step, lambda: tree.aggregate(self.rows(step)))
+
+    def kinds_of_outputs(self, step: int | None) -> dict[tuple[int, int], ValueType]:
+        """Node and slot → the dtype and shape of that output in a recorded step."""
+        if step is None:
+            return {}
+        rows = self.rows(step)
+        rows = taken(rows, rows["io"] == OUTPUT)
+        types = self.recorded.types
+        places = zip(*(rows[name].tolist() for name in ("node", "slot", "shape")), strict=True)
+        found = {(node, slot): types.get(number) for node, slot, number in places}
+        return {place: kind for place, kind in found.items() if kind is not None}
 
     @property
     def scopes(self) -> ScopeTree:

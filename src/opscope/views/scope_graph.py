@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opscope.events import Node, Output, Outside, Phase
+from opscope.read.value_type import ValueType
 from opscope.views.rank_view import NodeNumbers, RankView
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ def scope_graph(
 ) -> ScopeGraph:
     """The boxes of one open scope and the data between them.
 
-    With `backward`, what computes the gradients of the scope stands beside it.
+    With `backward`, what computes the gradients of the scope stands beside it. Of what ran before
+    training only that is drawn which something else here reads.
     """
     at = view.step_at(step)
-    drawing = _Drawing(view, scope, backward, view.numbers(at), view.hits_by_node())
+    kinds = view.kinds_of_outputs(at)
+    drawing = _Drawing(view, scope, backward, view.numbers(at), view.hits_by_node(), kinds)
     for node in view.nodes.values():
-        if drawing.is_inside(node):
+        if drawing.is_inside(node) and node.phase is not Phase.SETUP:
             drawing.add(node)
     hidden = max(0, len(drawing.boxes) - MOST_BOXES)
     boxes = list(drawing.boxes.values())[:MOST_BOXES]
@@ -43,6 +46,7 @@ class _Drawing:
     backward: bool
     numbers: NodeNumbers | None
     hits: Counter[int]
+    kinds: Mapping[tuple[int, int], ValueType]
     boxes: dict[str, Box] = field(default_factory=dict)
     _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
@@ -141,7 +145,10 @@ class _Drawing:
             box["max"] = max(high, float(before)) if before is not None else high
 
     def _label(self, node: Node, slot: int, source: Output | Outside) -> str:
-        return source.name if isinstance(source, Outside) else f":{source.slot}"
+        if isinstance(source, Outside):
+            return source.name
+        kind = self.kinds.get((source.node.id, source.slot))
+        return f":{source.slot}" if kind is None else f"{kind.dtype}{list(kind.shape)}"
 
 
 def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:

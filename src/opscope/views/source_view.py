@@ -102,6 +102,7 @@ def _mark(
         "nan": _total(ids, numbers, "nan"),
         "inf": _total(ids, numbers, "inf"),
         "backward_max": max(sizes, default=None),
+        "backward_bad": _total(backward, numbers, "nan") + _total(backward, numbers, "inf"),
         "hits": sum(hits[number] for number in ids),
         "first_node": nodes[0].id,
     }

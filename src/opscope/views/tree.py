@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opscope.events import Node
+from opscope.events import Node, Phase
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 KINDS = ("weight", "gradient", "activation")
 """Classes of nodes: those that update a parameter, compute its gradient, and all others."""
+
+
+_LAST = (Phase.SETUP, Phase.DATA)
+"""Nodes of these phases come last in a list: they are no part of a training step."""
 
 
 def branch(view: RankView, scope: str = "", step: int | None = None) -> Branch:
@@ -65,6 +69,7 @@ def node_list(
         and (not kind or kind_of(node) == kind)
         and (not with_hits or hits[node.id])
     ]
+    found.sort(key=lambda node: node.phase in _LAST)  # otherwise as they were first seen
     at = view.step_at(step)
     numbers = view.numbers(at)
     shown = found[first : first + count]

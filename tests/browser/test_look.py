@@ -1,0 +1,155 @@
+"""A person looks at a training that turned NaN: from the verdict to the operator and its line."""
+
+from __future__ import annotations
+
+from browser.conftest import LAST, Looking, Made
+
+
+def test_a_run_opens_with_its_verdict_and_where_it_began(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    sentence = looking.see(".verdict.wrong .sentence").inner_text()
+    assert f"NaN or Inf in step {LAST}" in sentence and "losses.py:6" in sentence
+    assert looking.see(".details h2", "log-op0")
+    looking.see("[data-side='output:0'].wrong")
+    assert looking.see(".srcrow.on").get_attribute("data-line") == "6"
+    assert f"step={LAST}" in looking.page.url and "node=" in looking.page.url
+    assert "token" not in looking.page.url
+
+
+def test_the_story_says_why(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".verdict button", "Why").click()
+    story = looking.see(".story").inner_text()
+    assert "clamp the input" in story and "return -picked.log().mean()" in story
+
+
+def test_a_click_goes_to_the_node_and_its_line(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?step=3")
+    looking.see("[data-scope='Default/network-Sequential']").click()
+    looking.see("[data-scope='Default/network-Sequential/2-Head']").click()
+    looking.see(".treerow.node", "softmax-op0").click()
+    looking.see(".details h2", "softmax-op0")
+    looking.see(".files .on", "train.py")
+    assert looking.see(".srcrow.on").get_attribute("data-line") == "16"
+    looking.see(".linenodes .chosen", "softmax-op0")
+
+
+def test_a_line_selects_its_operators(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?step=3")
+    looking.see(".files button", "losses.py").click()
+    looking.see(".srcrow.marked[data-line='6']").click()
+    nodes = looking.see(".linenodes").inner_text()
+    assert "log-op0" in nodes and "mean-op0" in nodes
+    looking.see(".details h2", "log-op0")
+
+
+def test_the_step_moves_everything(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".details .card.wrong")
+    looking.page.keyboard.press("[")
+    looking.wait(f"document.querySelector('#step').value === '{LAST - 1}'")
+    looking.see(".details .facts", f"numbers of step {LAST - 1}")
+    looking.wait("!document.querySelector('.details .card.wrong')")
+    looking.see(".listhead", f"numbers of step {LAST - 1}")
+    looking.see("#step").fill("2")
+    looking.page.keyboard.press("Enter")
+    looking.see(".details .facts", "numbers of step 2")
+    looking.page.keyboard.press("}")
+    looking.see(".details .facts", f"numbers of step {LAST}")
+
+
+def test_the_strip_chooses_a_step(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    over = looking.see(".strip .u-over").bounding_box()
+    assert over is not None
+    looking.page.mouse.click(over["x"] + over["width"] * 4 / LAST, over["y"] + 20)
+    looking.wait("document.querySelector('#step').value === '4'")
+    looking.see(".details .facts", "numbers of step 4")
+    assert looking.page.locator(".lane").count() >= 1
+
+
+def test_search_finds_by_name_and_by_line(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".details h2")
+    looking.page.keyboard.press("/")
+    looking.page.keyboard.type("softmax")
+    looking.see(".found .row", "softmax-op0")
+    looking.page.keyboard.press("Enter")
+    looking.see(".details h2", "softmax-op0")
+    looking.see("#search").fill("losses.py:6")
+    looking.see(".found .all").click()
+    looking.see(".side-left .item", "log-op0")
+    assert "list=nodes" in looking.page.url
+
+
+def test_hits_are_listed_and_lead_to_their_node(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?list=hits&step=0&node=1")
+    looking.see(".hititem", "log").click()
+    looking.see(".details h2", "log-op0")
+    looking.wait(f"document.querySelector('#step').value === '{LAST}'")
+
+
+def test_the_table_of_steps(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=steps")
+    looking.see(f".steprow[data-step='{LAST}'] .hits")
+    assert looking.page.locator(".steprow[data-step]").count() == LAST + 1
+    looking.see(".steprow[data-step='5']").click()
+    looking.wait("document.querySelector('#step').value === '5'")
+
+
+def test_reload_keeps_the_place_and_back_returns(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".details h2", "log-op0")
+    looking.page.keyboard.press("h")
+    looking.see(".heatlabel")
+    looking.page.keyboard.press("[")
+    looking.see(".details .facts", f"numbers of step {LAST - 1}")
+    before = looking.page.url
+    looking.page.reload()
+    looking.see(".heatlabel")
+    looking.see(".details h2", "log-op0")
+    looking.see(".details .facts", f"numbers of step {LAST - 1}")
+    assert looking.page.url == before
+    looking.page.go_back()
+    looking.see(".details .facts", f"numbers of step {LAST}")
+    looking.page.go_back()
+    looking.see(".srctext")
+
+
+def test_copying_gives_json_python_and_a_link(looking: Looking, made: Made) -> None:
+    looking.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    looking.open(f"/run/{made.bad}")
+    for item, expected in (
+        ("Copy as JSON", '"op_type": "log"'),
+        ("Copy as Python", "opscope.open("),
+        ("Copy link", f"/run/{made.bad}"),
+    ):
+        looking.see(".details header .copy button").click()
+        looking.see(".menu button", item).click()
+        looking.see(".details header .copy", "Copied")
+        copied = looking.page.evaluate("navigator.clipboard.readText()")
+        assert expected in copied
+
+
+def test_dark_mode_and_language_are_kept(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".details h2")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = looking.page.evaluate(ground)
+    looking.page.keyboard.press("d")
+    looking.wait("document.documentElement.dataset.theme === 'dark'")
+    assert looking.page.evaluate(ground) != light
+    looking.see("button", "中文").click()
+    looking.see(".tabs", "热力图")
+    looking.page.reload()
+    looking.see(".tabs", "热力图")
+    assert looking.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_keys_are_listed(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".details h2")
+    looking.page.keyboard.press("?")
+    looking.see("dialog.help", "step back, on")
+    looking.page.keyboard.press("Escape")
+    looking.wait("!document.querySelector('dialog')")

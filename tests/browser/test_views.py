@@ -1,0 +1,103 @@
+"""The heat map and the graph, a dump, the list of runs, and names that mean harm."""
+
+from __future__ import annotations
+
+from browser.conftest import HOSTILE_CLASS, HOSTILE_NAME, LAST, Looking, Made
+
+
+def test_a_cell_of_the_heat_map_leads_to_a_node_in_that_step(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=heat&step=0&node=1")
+    canvas = looking.see(".heatcanvas").bounding_box()
+    row = looking.see("[data-scope='Gradients/Default/network-Sequential']").bounding_box()
+    assert canvas is not None and row is not None
+    cell = min(28, canvas["width"] / (LAST + 1))
+    looking.page.mouse.click(canvas["x"] + cell * (LAST + 0.5), row["y"] + 8)
+    looking.wait(f"document.querySelector('#step').value === '{LAST}'")
+    looking.see(".details .facts", "Gradients/Default/network-Sequential")
+    looking.see(".details .card.wrong")
+
+
+def test_the_heat_map_folds_and_changes_its_statistic(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=heat")
+    inner = "[data-scope='Default/network-Sequential/2-Head']"
+    looking.see(f".heatlabel{inner}")
+    looking.see(".heatlabel[data-scope='Default/network-Sequential']").click()
+    looking.wait(f'!document.querySelector(".heatlabel{inner}")')
+    looking.see(".heat select").select_option("zero_share")
+    looking.wait("location.search.includes('stat=zero_share')")
+
+
+def test_the_graph_opens_a_scope(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=graph&scope=Default")
+    looking.see(".gbox[data-box='s:Default/network-Sequential']")
+    looking.see(".graphtools button", "Fit").click()
+    looking.see(".gbox[data-box='s:Default/network-Sequential']").dblclick()
+    looking.see(".crumbs", "network-Sequential")
+    looking.see(".gbox[data-box='s:Default/network-Sequential/2-Head']").dblclick()
+    looking.see(".gbox", "softmax-op0").click()
+    looking.see(".details h2", "softmax-op0")
+    looking.see(".gbox.chosen", "softmax-op0")
+    looking.see(".edgelabel", "float32[16, 4]")
+    looking.see(".gbox.chosen").click(button="right")
+    looking.see(".graphbox .menu button", "Show in the list").click()
+    looking.see(".side-left .item", "softmax-op0")
+    looking.see(".crumbs button", "Default").click()
+    looking.see(".gbox[data-box='s:Default/network-Sequential']")
+
+
+def test_the_operator_of_the_verdict_is_shown_in_the_graph(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".verdict button", "Operator").click()
+    looking.see(".gbox.chosen.wrong", "log-op0")
+
+
+def test_runs_are_listed_and_opened(looking: Looking, made: Made) -> None:
+    looking.open("/")
+    looking.see(".runtable tr", "stopped")
+    looking.see(".runtable tr", "dump")
+    assert looking.page.locator(".runtable tbody tr").count() == 3
+    looking.see(".runtable tr", "bad").click()
+    looking.see(".verdict.wrong")
+    looking.page.go_back()
+    looking.see(".runtable")
+
+
+def test_a_dump_opens_with_its_values(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.dump}?step=1")
+    looking.see("#search").fill("softmax")
+    looking.see(".found .row", "softmax").click()
+    looking.see("[data-side='output:0'] button", "View").click()
+    looking.see(".valueview", "[16, 4]")
+    looking.see(".valueview .elements span")
+    looking.see(".histogram rect")
+    with looking.page.expect_download() as download:
+        looking.see("[data-side='output:0'] a", ".npy").click()
+    assert download.value.suggested_filename.endswith(".npy")
+
+
+def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.slow}?list=nodes&text=addmm&step=2")
+    name = looking.see(".side-left .item .name", "<script>")
+    shown = name.get_attribute("title") or ""
+    assert HOSTILE_NAME in shown and HOSTILE_CLASS in shown
+    name.click()
+    looking.see(".details h2", "addmm-op0")
+    for view in ("s", "h", "g", "t"):
+        looking.page.keyboard.press(view)
+        looking.page.wait_for_timeout(250)
+    looking.page.keyboard.press("2")
+    looking.see(".side-left .item", "xxxx").click()
+    looking.see(".details .facts", "xxxx")
+    looking.page.keyboard.press("1")
+    looking.see(".treerow.scope", "<script>alert(1)<").click()
+    looking.see(".treerow.scope", "<img src=x")
+    assert looking.page.locator(".page img[src='x'], .page script").count() == 0
+    assert looking.page.title() != "owned"
+    wide = "document.documentElement.scrollWidth <= innerWidth"
+    assert looking.page.evaluate(wide)
+
+
+def test_an_address_that_leads_nowhere_says_so(looking: Looking, made: Made) -> None:
+    looking.open("/run/no-such-run.000000")
+    looking.see(".empty", "no such run")
+    looking.problems.clear()  # the browser logs the 404 that was asked for

@@ -1,0 +1,58 @@
+// The stream of changes: told at most once a second, and not while nobody looks.
+import { useEffect } from "preact/hooks";
+import { store } from "../state/store";
+import { revision, runPath } from "./client";
+
+const REST_MS = 1000;
+
+export interface RankNews {
+  rank: number;
+  state: string;
+  step: number | null;
+  nodes: number;
+  hits: number;
+}
+export interface News {
+  state: string;
+  ranks: RankNews[];
+}
+
+export const news = store<News | null>(null);
+export const connected = store(true);
+
+export function useEvents(run: string): void {
+  useEffect(() => {
+    news.set(null);
+    if (!run) return;
+    const source = new EventSource(`/api/v1${runPath(run)}/events`);
+    let last: News | null = null;
+    let first = true;
+    let timer = 0;
+    let told = 0;
+    const tell = (): void => {
+      timer = 0;
+      if (document.hidden || !last) return;
+      told = Date.now();
+      news.set(last);
+      if (!first) revision.set(revision.get() + 1);
+      first = false;
+    };
+    const plan = (): void => {
+      if (!timer) timer = window.setTimeout(tell, Math.max(0, told + REST_MS - Date.now()));
+    };
+    source.onmessage = (event: MessageEvent<string>) => {
+      last = JSON.parse(event.data) as News;
+      connected.set(true);
+      plan();
+    };
+    source.onopen = () => connected.set(true);
+    source.onerror = () => connected.set(false);
+    document.addEventListener("visibilitychange", plan);
+    return () => {
+      source.close();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", plan);
+      connected.set(true);
+    };
+  }, [run]);
+}

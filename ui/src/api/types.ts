@@ -1,0 +1,423 @@
+// Written by scripts/api_types.py from the server's description of its API; do not edit.
+
+/** Extremes of steps that were left out of older history. */
+export interface Between {
+  first: number[];
+  last: number[];
+  min: (number | "NaN" | "Infinity" | "-Infinity")[];
+  max: (number | "NaN" | "Infinity" | "-Infinity")[];
+  nan: (number | string)[];
+  inf: (number | string)[];
+}
+
+/** A scope or a node drawn in a graph. */
+export interface Box {
+  id: string;
+  kind: string;
+  label: string;
+  detail: string;
+  phase: string;
+  node: number | null;
+  scope: string;
+  nodes: number;
+  nan: number | string;
+  inf: number | string;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  hits: number;
+  bad: boolean;
+}
+
+/** What is directly in a scope. */
+export interface Branch {
+  scope: string;
+  step: number | null;
+  scopes: ScopeLine[];
+  nodes: NodeLine[];
+}
+
+/** A node that reads an output. */
+export interface Consumer {
+  node: number;
+  name: string;
+  slot: number;
+  of: number;
+}
+
+/** Data that flows from one box to another. */
+export interface Edge {
+  start: string;
+  end: string;
+  label: string;
+  values: number;
+}
+
+/** Where an element is. */
+export interface Extreme {
+  index: number[];
+  value: number | "NaN" | "Infinity" | "-Infinity";
+}
+
+/** One number per scope and step. */
+export interface HeatMap {
+  stat: string;
+  scopes: string[];
+  depths: number[];
+  steps: number[];
+  values: ((number | "NaN" | "Infinity" | "-Infinity" | null)[])[];
+  bad: number[][];
+}
+
+/** How many elements lie between edges. */
+export interface Histogram {
+  edges: (number | "NaN" | "Infinity" | "-Infinity")[];
+  counts: (number | string)[];
+  nan: number | string;
+  posinf: number | string;
+  neginf: number | string;
+}
+
+/** Hits of one kind. */
+export interface HitGroup {
+  condition: string;
+  label: string;
+  count: number;
+  first_step: number;
+  last_step: number;
+  message: string;
+  node: number | null;
+  name: string;
+  where: string;
+}
+
+/** One hit of a watchpoint. */
+export interface HitLine {
+  step: number;
+  rank: number;
+  watchpoint: number;
+  label: string;
+  condition: string;
+  message: string;
+  params: Record<string, number | "NaN" | "Infinity" | "-Infinity">;
+  actual: Record<string, number | "NaN" | "Infinity" | "-Infinity">;
+  node: number | null;
+  name: string;
+  io: string | null;
+  slot: number;
+  call: number;
+  phase: string;
+  parameter: string;
+  where: string;
+  has_verdict: boolean;
+}
+
+/** Hits in the order of execution, a page of them. */
+export interface Hits {
+  total: number;
+  hits: HitLine[];
+}
+
+/** The hits of one watchpoint over the steps. */
+export interface Lane {
+  watchpoint: number;
+  label: string;
+  condition: string;
+  steps: number[];
+  counts: number[];
+}
+
+/** What stands beside a line of source. */
+export interface LineMark {
+  line: number;
+  nodes: number;
+  forward: number;
+  backward: number;
+  other: number;
+  ops: string[];
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean_abs: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string;
+  inf: number | string;
+  backward_max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  backward_bad: number | string;
+  hits: number;
+  first_node: number;
+}
+
+/** Everything about one node, in a step. */
+export interface NodeDetails {
+  id: number;
+  name: string;
+  op: string;
+  op_type: string;
+  scope: string;
+  module_class: string;
+  phase: string;
+  graph: number;
+  forward: number | null;
+  backward: number[];
+  parameter: string;
+  gradient_of: string;
+  arguments: Record<string, string>;
+  step: number | null;
+  passes: number;
+  pass_number: number;
+  stack: StackLine[];
+  inputs: Side[];
+  outputs: Side[];
+  consumers: Consumer[];
+  hits: HitLine[];
+}
+
+/** A node in a list. */
+export interface NodeLine {
+  id: number;
+  name: string;
+  op_type: string;
+  scope: string;
+  phase: string;
+  graph: number;
+  where: string;
+  line: number;
+  file: string;
+  parameter: string;
+  gradient_of: string;
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string;
+  inf: number | string;
+  hits: number;
+}
+
+/** Nodes that match, a page of them. */
+export interface NodeList {
+  total: number;
+  step: number | null;
+  nodes: NodeLine[];
+}
+
+/** The statistics of one value; see docs/statistics.md. */
+export interface Numbers {
+  count: number | string;
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean_abs: number | "NaN" | "Infinity" | "-Infinity" | null;
+  l2: number | "NaN" | "Infinity" | "-Infinity" | null;
+  std: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string;
+  posinf: number | string;
+  neginf: number | string;
+  zero: number | string;
+  negative: number | string;
+  positive: number | string;
+}
+
+/** Why a question could not be answered. */
+export interface Problem {
+  error: string;
+}
+
+/** How a process of a run is doing, or how it ended. */
+export interface RankState {
+  rank: number;
+  state: string;
+  words: string;
+  pid: number | null;
+  host: string;
+  first_step: number | null;
+  last_step: number | null;
+  nodes: number;
+  hits: number;
+}
+
+/** A run or a dump. */
+export interface RunDetails {
+  id: string;
+  name: string;
+  path: string;
+  kind: string;
+  state: string;
+  started: string;
+  script: string;
+  command: string[];
+  versions: Record<string, string>;
+  world_size: number;
+  ranks: RankState[];
+  lacks: Record<string, string>;
+  live: boolean;
+}
+
+/** A run or a dump in a list. */
+export interface RunLine {
+  id: string;
+  name: string;
+  kind: string;
+  state: string;
+  started: string;
+  script: string;
+  ranks: number;
+  steps: number;
+  loss: number | "NaN" | "Infinity" | "-Infinity" | null;
+  size: number | string;
+  live: boolean;
+}
+
+/** One scope, drawn: what is directly in it, and its surroundings. */
+export interface ScopeGraph {
+  scope: string;
+  step: number | null;
+  boxes: Box[];
+  edges: Edge[];
+  hidden: number;
+}
+
+/** A scope in the tree. */
+export interface ScopeLine {
+  name: string;
+  label: string;
+  scopes: number;
+  nodes: number;
+  parameters: number;
+  rows: number;
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string;
+  inf: number | string;
+  hits: number;
+}
+
+/** One value over the steps. */
+export interface Series {
+  steps: number[];
+  passes: number[];
+  numbers: Record<string, (number | "NaN" | "Infinity" | "-Infinity" | null)[]>;
+  between: Between;
+}
+
+/** An input or an output of a node in a step. */
+export interface Side {
+  io: string;
+  slot: number;
+  address: string;
+  dtype: string | null;
+  shape: number[] | null;
+  source: string;
+  source_node: number | null;
+  source_slot: number | null;
+  parameter: string;
+  uninitialised: boolean;
+  numbers: Numbers | null;
+  saved: boolean;
+  elements: (number | "NaN" | "Infinity" | "-Infinity")[] | null;
+}
+
+/** Elements of a saved value. */
+export interface Slice {
+  shape: number[];
+  elements: (number | "NaN" | "Infinity" | "-Infinity")[];
+}
+
+/** A file of the user's that operators came from. */
+export interface SourceFile {
+  file: string;
+  name: string;
+  nodes: number;
+  lines: number;
+  nan: number | string;
+  inf: number | string;
+  hits: number;
+  worst: number | null;
+}
+
+/** The files, in the order in which they were first seen. */
+export interface SourceFiles {
+  step: number | null;
+  files: SourceFile[];
+}
+
+/** A file with what its lines computed in a step. */
+export interface SourceText {
+  file: string;
+  step: number | null;
+  text: string[];
+  marks: LineMark[];
+}
+
+/** A frame with its code and a few lines around it. */
+export interface StackLine {
+  file: string;
+  line: number;
+  function: string;
+  user: boolean;
+  code: string | null;
+  around: string[];
+  first: number;
+}
+
+/** One step in the table of steps. */
+export interface StepLine {
+  step: number;
+  losses: (number | "NaN" | "Infinity" | "-Infinity")[];
+  gradient_norm: number | "NaN" | "Infinity" | "-Infinity" | null;
+  seconds: number | "NaN" | "Infinity" | "-Infinity" | null;
+  operators: number;
+  passes: number;
+  skipped: boolean;
+  complete: boolean;
+  recorded: boolean;
+  hits: number;
+}
+
+/** Steps, the latest first. */
+export interface Steps {
+  total: number;
+  steps: StepLine[];
+}
+
+/** A training over all its steps; all lists but `lanes` and `recorded` are as long as `steps`. */
+export interface Strip {
+  steps: number[];
+  loss: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  loss_low: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  loss_high: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  gradient_norm: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  seconds: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  operators: number[];
+  passes: number[];
+  lanes: Lane[];
+  recorded: number[];
+}
+
+/** A saved value reduced to a picture: the extremes of each cell. */
+export interface Tile {
+  rows: number;
+  columns: number;
+  cell: number[];
+  low: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  high: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  nan: number[];
+  posinf: number[];
+  neginf: number[];
+}
+
+/** A saved value, without its elements. */
+export interface ValueFacts {
+  address: string;
+  step: number;
+  dtype: string;
+  shape: number[];
+  numbers: Numbers;
+  places: Record<string, Extreme | null>;
+}
+
+/** What is wrong, or that nothing is. */
+export interface Verdict {
+  sentence: string;
+  story: Record<string, unknown> | null;
+  text: string[];
+  step: number | null;
+  hits: number;
+  groups: HitGroup[];
+  state: string;
+}

@@ -1,0 +1,12 @@
+// Starts the page.
+import { render } from "preact";
+import { App } from "./app";
+import { applyTheme } from "./state/theme";
+import "./styles/base.css";
+import "./styles/frame.css";
+import "./styles/panels.css";
+import "./styles/views.css";
+
+applyTheme();
+const root = document.getElementById("page");
+if (root) render(<App />, root);

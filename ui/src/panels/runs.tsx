@@ -1,0 +1,86 @@
+// All runs and dumps, the latest first.
+import { useEffect } from "preact/hooks";
+import { revision, useAnswer } from "../api/client";
+import type { RunLine } from "../api/types";
+import { bytes, count, fileName, moment } from "../format";
+import { Empty, Waiting } from "../parts/empty";
+import { Name } from "../parts/name";
+import { Number_ } from "../parts/number";
+import { linkTo, openRun } from "../state/place";
+import { useStore } from "../state/store";
+import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
+import { named, useTexts } from "../texts";
+
+const LOOK_MS = 3000;
+
+export function RunsPage() {
+  const t = useTexts();
+  const runs = useAnswer<RunLine[]>("/runs");
+  useEffect(() => {
+    document.title = "opscope";
+    const timer = setInterval(() => document.hidden || revision.set(revision.get() + 1), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <div class="page runs">
+      <header class="topbar">
+        <span class="brand"><img src="/icon.svg" alt="" width="18" height="18" />opscope</span>
+        <b>{t("runs")}</b>
+        <span class="grow" />
+        <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>{useStore(shownTheme) === "dark" ? "☀" : "☾"}</button>
+        <button class="quiet" onClick={switchLanguage}>{t("language")}</button>
+      </header>
+      <main>
+        {!runs.data ? <Waiting answer={runs} /> : runs.data.length === 0 ? <Empty say="runs_empty" /> : <RunTable runs={runs.data} />}
+      </main>
+    </div>
+  );
+}
+
+function RunTable({ runs }: { runs: RunLine[] }) {
+  const t = useTexts();
+  const spoken = useStore(language);
+  return (
+    <table class="table runtable">
+      <thead>
+        <tr>
+          <th>{t("name")}</th>
+          <th>{t("state")}</th>
+          <th>{t("started")}</th>
+          <th class="end">{t("ranks")}</th>
+          <th class="end">{t("step_count")}</th>
+          <th class="end">{t("last_loss")}</th>
+          <th class="end">{t("size")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run) => (
+          <tr key={run.id} onClick={() => openRun(run.id)}>
+            <td>
+              <a href={linkTo({ run: run.id })} onClick={(e) => (e.preventDefault(), e.stopPropagation(), openRun(run.id))}><Name of={run.name} tail={10} /></a>
+              {run.kind === "dump" && <span class="chip">{t("dump")}</span>}
+              <span class="faint"> {fileName(run.script)}</span>
+            </td>
+            <td><State words={run.state} /></td>
+            <td class="num">{moment(run.started, spoken)}</td>
+            <td class="end num">{run.ranks}</td>
+            <td class="end num">{count(run.steps)}</td>
+            <td class="end"><Number_ of={run.loss} /></td>
+            <td class="end num">{bytes(run.size)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function State({ words }: { words: string }) {
+  const kind = /^[a-z]+/.exec(words)?.[0] ?? "";
+  const reason = words.slice(kind.length);
+  return (
+    <span class={`state state-${kind}`} title={words}>
+      <span class="dot" />
+      {named("state", kind)}<span class="faint">{reason}</span>
+    </span>
+  );
+}

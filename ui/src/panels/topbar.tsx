@@ -1,0 +1,78 @@
+// The top bar: where am I, what is it doing.
+import type { ComponentChildren } from "preact";
+import { news } from "../api/events";
+import { Name } from "../parts/name";
+import { StepField } from "../parts/step_field";
+import { useLooking } from "../state/looking";
+import { go, openRun } from "../state/place";
+import { useStore } from "../state/store";
+import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
+import { named, useTexts } from "../texts";
+import { Search } from "./search";
+
+export function TopBar({ children, onHelp }: { children?: ComponentChildren; onHelp: () => void }) {
+  const t = useTexts();
+  const { place, run } = useLooking();
+  return (
+    <header class="topbar">
+      <a class="brand" href="/" title={t("all_runs")} onClick={(e) => (e.preventDefault(), openRun(""))}>
+        <img src="/icon.svg" alt="" width="18" height="18" />
+        opscope
+      </a>
+      <button class="runname" title={`${run?.path ?? place.run}\n${run?.command.join(" ") ?? ""}`} onClick={() => openRun("")}>
+        <Name of={run?.name ?? place.run} tail={8} />
+        <span class="faint">▾</span>
+      </button>
+      {run && run.ranks.length > 1 && (
+        <label class="field">
+          {t("rank")}
+          <select value={place.rank} onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null })}>
+            {run.ranks.map((rank) => (
+              <option key={rank.rank} value={rank.rank}>
+                {rank.rank}{rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <StepField />
+      <State />
+      {children}
+      <span class="grow" />
+      <Search />
+      <Versions />
+      <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>
+        {useStore(shownTheme) === "dark" ? "☀" : "☾"}
+      </button>
+      <button class="quiet" onClick={switchLanguage} lang={useStore(language) === "en" ? "zh" : "en"}>
+        {t("language")}
+      </button>
+      <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>?</button>
+    </header>
+  );
+}
+
+function State() {
+  const { place, run } = useLooking();
+  const told = useStore(news);
+  useTexts();
+  const rank = run?.ranks.find((found) => found.rank === place.rank);
+  if (!rank) return null;
+  const now = told?.ranks.find((found) => found.rank === place.rank)?.state ?? rank.state;
+  const where = rank.host ? `${rank.host}${rank.pid ? ` · pid ${rank.pid}` : ""}` : "";
+  return (
+    <span class={`state state-${now}`} title={`${rank.words}\n${where}`}>
+      <span class="dot" />
+      {named("state", now)}
+    </span>
+  );
+}
+
+function Versions() {
+  const { run } = useLooking();
+  if (!run) return null;
+  const words = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
+  const torch = run.versions.torch;
+  if (!words.length) return null;
+  return <span class="versions" title={words.join("\n")}>{torch ? `torch ${torch}` : words[0]}</span>;
+}

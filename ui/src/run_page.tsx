@@ -1,0 +1,85 @@
+// One run: top bar, verdict, strip, and below them lists, views and details side by side.
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { runPath, useAnswer } from "./api/client";
+import { connected, news, useEvents } from "./api/events";
+import type { RunDetails, Strip, Verdict } from "./api/types";
+import { Control, sendToggle } from "./panels/control";
+import { Details } from "./panels/details";
+import { Help } from "./panels/help";
+import { Lists } from "./panels/lists";
+import { StepStrip } from "./panels/strip";
+import { TopBar } from "./panels/topbar";
+import { VerdictBar } from "./panels/verdict";
+import { Columns } from "./parts/columns";
+import { Empty } from "./parts/empty";
+import { useKeys } from "./state/keys";
+import { aboutRank, LookingContext, type Looking } from "./state/looking";
+import { go, usePlace } from "./state/place";
+import { recordedAt } from "./state/steps";
+import { useStore } from "./state/store";
+import { useTexts } from "./texts";
+import { Views } from "./views/views";
+
+export function RunPage() {
+  const place = usePlace();
+  const t = useTexts();
+  const run = useAnswer<RunDetails>(runPath(place.run));
+  const strip = useAnswer<Strip>(aboutRank(place, "strip", { points: 2000 }));
+  const verdict = useAnswer<Verdict>(aboutRank(place, "verdict"));
+  const [help, setHelp] = useState(false);
+  useEvents(place.run);
+  useStore(news);
+  const reachable = useStore(connected);
+  useBeginning(place.step === null && place.node === null, verdict.data);
+  useEffect(() => {
+    document.title = run.data ? `${run.data.name} · opscope` : "opscope";
+  }, [run.data?.name]);
+  const live = run.data?.live ?? false;
+  const control = useMemo(
+    () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
+    [live, place.run],
+  );
+  useKeys(strip.data, useCallback(() => setHelp(true), []), control);
+  const looking: Looking = {
+    place,
+    run: run.data,
+    strip: strip.data,
+    verdict: verdict.data,
+    moving: place.step === null,
+    step: recordedAt(strip.data, place.step),
+  };
+  if (run.error?.status === 404) return <NoRun />;
+  return (
+    <LookingContext.Provider value={looking}>
+      <div class="page">
+        <TopBar onHelp={() => setHelp(true)}>{live && <Control />}</TopBar>
+        {!reachable && <p class="offline" role="status">{t("offline")}</p>}
+        <VerdictBar answer={verdict} />
+        <StepStrip answer={strip} />
+        <Columns left={<Lists />} middle={<Views />} right={<Details />} />
+        {help && <Help onClose={() => setHelp(false)} />}
+      </div>
+    </LookingContext.Provider>
+  );
+}
+
+/** When a run with a verdict is opened, show where it began. */
+function useBeginning(wanted: boolean, verdict: Verdict | undefined): void {
+  const done = useRef(false);
+  useEffect(() => {
+    if (done.current || !verdict) return;
+    done.current = true;
+    const [node, step] = [verdict.story?.node, verdict.story?.step];
+    if (wanted && typeof node === "number" && typeof step === "number") go({ node, step }, true);
+  }, [verdict]);
+}
+
+function NoRun() {
+  const t = useTexts();
+  return (
+    <main class="page alone">
+      <Empty say="not_found" />
+      <p><a href="/">{t("all_runs")}</a></p>
+    </main>
+  );
+}

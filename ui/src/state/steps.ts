@@ -1,0 +1,29 @@
+// Moving from step to step, and from hit to hit.
+import type { Strip } from "../api/types";
+import { go, here } from "./place";
+
+/** The recorded step before or after the one that is looked at. */
+export function moveStep(strip: Strip | undefined, by: number): void {
+  if (strip) moveAmong(strip.recorded.length ? strip.recorded : strip.steps, strip, by);
+}
+
+/** The step with hits before or after. */
+export function moveHit(strip: Strip | undefined, by: number): void {
+  if (!strip) return;
+  const steps = [...new Set(strip.lanes.flatMap((lane) => lane.steps))].sort((a, b) => a - b);
+  moveAmong(steps, strip, by);
+}
+
+function moveAmong(steps: number[], strip: Strip, by: number): void {
+  const now = here().step ?? strip.steps[strip.steps.length - 1] ?? 0;
+  const next = by > 0 ? steps.find((step) => step > now) : steps.findLast((step) => step < now);
+  if (next !== undefined) go({ step: next });
+}
+
+/** The recorded step that stands for one: the last up to it. */
+export function recordedAt(strip: Strip | undefined, step: number | null): number | null {
+  const steps = strip?.recorded ?? [];
+  if (!steps.length) return null;
+  if (step === null) return steps[steps.length - 1]!;
+  return steps.findLast((found) => found <= step) ?? steps[0]!;
+}

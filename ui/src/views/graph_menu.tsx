@@ -1,0 +1,47 @@
+// The menu of a box of the graph.
+import { useEffect, useRef } from "preact/hooks";
+import { revision } from "../api/client";
+import { tell } from "../api/control";
+import type { Box } from "../api/types";
+import { useLooking } from "../state/looking";
+import { go, select } from "../state/place";
+import { useTexts } from "../texts";
+
+export interface MenuPlace {
+  box: Box;
+  x: number;
+  y: number;
+}
+
+export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void }) {
+  const t = useTexts();
+  const { place, run } = useLooking();
+  const menu = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    menu.current?.querySelector("button")?.focus();
+    const close = (event: Event): void => {
+      if (event instanceof KeyboardEvent && event.key !== "Escape") return;
+      if (event instanceof PointerEvent && menu.current?.contains(event.target as Node)) return;
+      onClose();
+    };
+    document.addEventListener("pointerdown", close);
+    document.addEventListener("keydown", close);
+    return () => {
+      document.removeEventListener("pointerdown", close);
+      document.removeEventListener("keydown", close);
+    };
+  }, []);
+  const { box } = at;
+  const item = (say: string, act: () => void) => (
+    <button role="menuitem" onClick={() => (onClose(), act())}>{say}</button>
+  );
+  const name = box.node === null ? box.scope : `${box.scope ? `${box.scope}/` : ""}${box.label}`;
+  return (
+    <div class="menu" role="menu" ref={menu} style={{ left: `${at.x}px`, top: `${at.y}px`, right: "auto" }}>
+      {box.node === null && box.scope !== "" && item(t("open_scope"), () => go({ scope: box.scope }))}
+      {box.node !== null && item(t("show_line_of"), () => select(box.node!, { view: "source" }))}
+      {item(t("show_in_list"), () => go({ list: "nodes", text: name.slice(-1000), phase: "", kind: "", op: "" }))}
+      {run?.live && box.node !== null && item(t("run_to"), () => void tell(place.run, "to", { node: box.node }).then(() => revision.set(revision.get() + 1)))}
+    </div>
+  );
+}
