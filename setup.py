@@ -10,6 +10,7 @@ Node.js here, and nobody afterwards; an sdist holds it built.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
