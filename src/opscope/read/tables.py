@@ -76,8 +76,8 @@ class Tables:
             "temp_directory": self._folder.name,
         }
         self.connection = duckdb.connect(config=settings)
-        # A stream does not say how long it is, so the sides of a join stay as they are written: else
-        # DuckDB may take all rows for the smaller side, and keep them.
+        # A stream does not say how long it is, so the sides of a join stay as they are written:
+        # else DuckDB may take all rows for the smaller side, and keep them.
         self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self.connection.execute("SET enable_progress_bar = false")  # it would be amid an answer
         question = understand(self.connection, sql) if sql else Question()
