@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from peers import units
 from peers.command import told
@@ -67,7 +68,11 @@ def _no_longer_forced(chunk: int, report: Report) -> set[str]:
 
 def test_every_entry_of_the_list_is_of_a_unit_there_is() -> None:
     subjects = {units.subject_of(unit) for unit in units.whole()}
-    assert {entry.rpartition(":")[0] for entry in forced()} <= subjects
+    named = {entry.rpartition(":")[0] for entry in forced()}
+    assert named - subjects <= _NEWER, "torch 2.13 has all of them"
+
+
+_NEWER = set() if torch.__version__ >= "2.13" else {"op:native_group_norm"}
 
 
 def test_failure_says_how_to_repeat_it() -> None:

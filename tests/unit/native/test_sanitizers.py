@@ -1,4 +1,4 @@
-"""The native statistics under the sanitizers: the tests of rows, run once more with them."""
+"""Native code under the sanitizers: the tests of rows and of the hook, run once more with them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ pytestmark = [
 ]
 
 TESTS = Path(__file__).parents[1] / "stats"
+TRAININGS = Path(__file__).parents[2] / "integration"
+WITH_HOOK = (
+    *("test_native_hook.py", "test_bit_identity.py"),
+    *("test_lbfgs.py", "test_threads.py", "test_torch_func.py", "test_data_phase.py"),
+    *("test_data_loader_workers.py", "test_dump_training.py"),
+)
+"""Real trainings, in this process and in programs of their own."""
 FILES = ("test_stored_bits.py", "test_native_cpu.py", "test_two_tensors.py", "test_rows.py")
 
 OVERRUN = """
@@ -42,7 +49,11 @@ ctypes.CDLL(str(path)).read(int(sys.argv[2]))
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sanitized")
+    """Where both libraries are; building them takes longer than a program may."""
+    folder = tmp_path_factory.mktemp("sanitized")
+    built = run(folder, "-m", "opscope.native")
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
 
 
 def run(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -68,11 +79,26 @@ def test_what_is_built_is_looked_at(cache: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_rows(cache: Path, file: str) -> None:
+    run_tests(cache, TESTS / file, "not numpy")
+    assert_instrumented(cache, "stats")
+
+
+@pytest.mark.parametrize("file", WITH_HOOK)
+def test_hook(cache: Path, file: str) -> None:
+    run_tests(cache, TRAININGS / file, "not interrupt")  # those soak, which takes too long here
+    assert_instrumented(cache, "hook")
+
+
+def run_tests(cache: Path, file: Path, which: str) -> None:
+    """Tests of another file, every process with instrumented libraries."""
     result = run(
         cache,
         *("-m", "pytest", "-s", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-x"),
-        *(str(TESTS / file), "-k", "not numpy"),
+        *("-m", "not long", "-k", which, "--timeout", "1200", str(file)),
     )
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-5000:]
-    libraries = list((cache / "opscope").glob("stats-*.so"))
+
+
+def assert_instrumented(cache: Path, name: str) -> None:
+    libraries = list((cache / "opscope").glob(f"{name}-*.so"))
     assert libraries and all(is_instrumented(path) for path in libraries)
