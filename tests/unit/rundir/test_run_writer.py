@@ -53,6 +53,7 @@ def test_nodes_are_written_once_with_all_they_are(tmp_path: Path) -> None:
         "forward": None,
         "parameter": "",
         "gradient_of": "",
+        "with_grad": True,
         "arguments": {"beta": "1", "alpha": "1"},
         "sources": [
             {"kind": "parameter", "name": "fc.weight", "subject": "fc.weight"},

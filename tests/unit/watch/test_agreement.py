@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -160,7 +161,8 @@ def outcomes(size: int, prepare: Callable[[WatchSink], None], kinds: str = "OO")
 def test_one_rank_that_stops_stops_all(capfd: pytest.CaptureFixture[str]) -> None:
     def prepare(made: WatchSink) -> None:
         if made.rank == 1:
-            made._teller.stopping = object()  # type: ignore[assignment]
+            hit = SimpleNamespace(step=0, message="NaN")
+            made._teller.stopping = hit  # type: ignore[assignment]
 
     assert outcomes(3, prepare) == [(0, True)] * 3
     assert "rank 1 has a hit and ends training: rank 2 ends as well" in capfd.readouterr().err

@@ -35,6 +35,16 @@ export interface Branch {
   nodes: NodeLine[];
 }
 
+/** A condition that watchpoints can have. */
+export interface ConditionFacts {
+  abbr: string;
+  id: string;
+  target: string;
+  summary: string;
+  nonfinite: boolean;
+  parameters: ParameterFacts[];
+}
+
 /** A node that reads an output. */
 export interface Consumer {
   node: number;
@@ -144,6 +154,27 @@ export interface LineMark {
   first_node: number;
 }
 
+/** How a connected rank stands. */
+export interface LiveRank {
+  rank: number;
+  state: string;
+  reason: string;
+  step: number;
+  node: Standing | null;
+  hit: Record<string, unknown> | null;
+  kept: string[];
+  dropped: number;
+  pid: number;
+  host: string;
+}
+
+/** How the connected ranks of a run stand. */
+export interface LiveState {
+  live: boolean;
+  watchers: number;
+  ranks: LiveRank[];
+}
+
 /** Everything about one node, in a step. */
 export interface NodeDetails {
   id: number;
@@ -213,6 +244,21 @@ export interface Numbers {
   positive: number | string;
 }
 
+/** What a training is to do. */
+export interface Order {
+  verb: string;
+  count?: number;
+  node?: string;
+}
+
+/** A parameter of a condition. */
+export interface ParameterFacts {
+  name: string;
+  default: number | "NaN" | "Infinity" | "-Infinity" | null;
+  allowed: string;
+  is_threshold: boolean;
+}
+
 /** Why a question could not be answered. */
 export interface Problem {
   error: string;
@@ -229,6 +275,15 @@ export interface RankState {
   last_step: number | null;
   nodes: number;
   hits: number;
+}
+
+/** What watchpoints find in one step. */
+export interface Recheck {
+  step: number;
+  hits: Record<string, unknown>[];
+  unchecked: Record<string, unknown>[];
+  notes: string[];
+  values: number;
 }
 
 /** A run or a dump. */
@@ -353,6 +408,13 @@ export interface StackLine {
   code: string | null;
   around: string[];
   first: number;
+}
+
+/** The node that a training holds at. */
+export interface Standing {
+  node: number;
+  name: string;
+  call: number;
 }
 
 /** One step in the table of steps. */
