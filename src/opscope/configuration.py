@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opscope.errors import ConfigError, Problem
-from opscope.judge.watch_set import load
 from opscope.settings.options import COMMAND_LINE, Given
 from opscope.settings.run import RunSettings, load_run_settings
-from opscope.watch.reaction import kinds_of
 
 
 def load_configuration(
@@ -27,6 +25,8 @@ def _problems_of_watch(given: Given) -> Sequence[Problem]:
     """Watchpoints are read again where they are used; here only their problems count."""
     if given.value in ("none", "recommended"):
         return ()
+    from opscope.judge.watch_set import load  # which needs NumPy
+
     try:
         load(given.value, given.folder)
     except ConfigError as error:
@@ -35,6 +35,8 @@ def _problems_of_watch(given: Given) -> Sequence[Problem]:
 
 
 def _problems_of_kinds(given: Given) -> Sequence[Problem]:
+    from opscope.watch.reaction import kinds_of
+
     try:
         kinds_of(given.value)
     except ValueError as error:

@@ -33,7 +33,7 @@ def parts() -> Iterator[Any]:
             yield pytest.param(module, names, id=f"{module}-{first}")
 
 
-@pytest.mark.parametrize(("module", "names"), parts())
+@pytest.mark.parametrize(("module", "names"), list(parts()))
 def test_healthy_trainings_are_silent(module: str, names: list[str], tmp_path: Path) -> None:
     done = forked_python(HEALTHY / "run.py", tmp_path, module, *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
