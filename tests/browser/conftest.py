@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from helpers.program import clean_environment, opscope
+from opscope.rundir.layout import run_key
 from opscope.server.app import PAGE
-from opscope.server.library import Library, run_id
+from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
 
 try:
@@ -123,7 +124,7 @@ class Made:
         )
         done = opscope("run", *words, folder / "train.py", cwd=self.folder)
         assert done.returncode == 3, done.stderr
-        self.bad, self.dump, self.slow = (run_id(folder / name) for name in PLACES)
+        self.bad, self.dump, self.slow = (run_key(folder / name) for name in PLACES)
         self._wait_for(folder / "slow" / "run.json")
         self.library = Library([folder / name for name in PLACES])
 
