@@ -18,7 +18,7 @@ import { useTexts } from "../texts";
 const HEIGHT = 92;
 const SIDE = 56;
 const LANE = 13;
-const LANES = 5;
+const LANES = 50;
 
 export function StepStrip({ answer }: { answer: Answer<Strip> }) {
   const t = useTexts();
@@ -170,6 +170,7 @@ function drawBad(u: uPlot, strip: Strip): void {
 }
 
 function Lanes({ lanes, plot, width, steps }: { lanes: Lane[]; plot: uPlot | null; width: number; steps: number[] }) {
+  const t = useTexts();
   const canvas = useRef<HTMLCanvasElement>(null);
   const look = useStore(shownTheme);
   const shown = lanes.slice(0, LANES);
@@ -191,9 +192,9 @@ function Lanes({ lanes, plot, width, steps }: { lanes: Lane[]; plot: uPlot | nul
       for (const step of shown[row]!.steps) context.fillRect(x(step) - 2, row * LANE + 2, 4, LANE - 5);
     });
   }, [lanes, width, look, plot, steps]);
-  if (!shown.length) return null;
   return (
     <div class="lanes">
+      {!shown.length && <span class="lane faint">{t("no_hits_yet")}</span>}
       <canvas ref={canvas} style={{ width: `${width}px`, height: `${shown.length * LANE}px` }} />
       {shown.map((lane, row) => (
         <span key={lane.watchpoint} class="lane" style={{ top: `${row * LANE}px` }} title={`${lane.label}: ${lane.steps.length}`}>{lane.label}</span>

@@ -162,11 +162,19 @@ function flatten(root: Branch | undefined, branches: ReadonlyMap<string, Branch>
   return rows;
 }
 
-/** What each scope did over the steps; asked for once, as it is only a sketch. */
+/** A number with one digit that counts: what depends on it is asked for seldom. */
+function rounded(number: number): number {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(1, number)));
+  return Math.floor(number / unit) * unit;
+}
+
+/** What each scope did over the steps; only a sketch, so while training runs it is seldom renewed. */
 function useTrends(): ReadonlyMap<string, Trend> {
-  const { place, strip } = useLooking();
+  const { place, run, strip } = useLooking();
+  const isRunning = run?.ranks.some((rank) => rank.rank === place.rank && rank.state === "running") ?? false;
+  const last = isRunning ? rounded(strip?.recorded[strip.recorded.length - 1] ?? 0) : null;
   const wanted = (strip?.recorded.length ?? 0) > 1;
-  const answer = useAnswer<HeatMap>(wanted ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS }) : null, false);
+  const answer = useAnswer<HeatMap>(wanted ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS, last }) : null, false);
   return useMemo(() => {
     const map = answer.data;
     return new Map(map?.scopes.map((name, index) => [name, { values: map.values[index]!, bad: map.bad[index]! }]));

@@ -41,24 +41,34 @@ export function GraphView() {
         </nav>
         <span class="grow" />
         {drawn && drawn.graph.hidden > 0 && <span class="faint">{t("graph_hidden", count(drawn.graph.hidden))}</span>}
-        <label class="field">
-          <input type="checkbox" checked={place.backward} onChange={(e) => go({ backward: e.currentTarget.checked }, true)} />
-          {t("with_backward")}
-        </label>
-        <label class="field">
-          {t("colour_by")}
-          <select value={place.colour} onChange={(e) => go({ colour: e.currentTarget.value }, true)}>
-            <option value="phase">{t("by_phase")}</option>
-            <option value="max">{t("by_max")}</option>
-            <option value="bad">{t("by_bad")}</option>
-            <option value="hits">{t("by_hits")}</option>
-          </select>
-        </label>
         <CopyMenu json={() => answer.data} python={() => nodesCode(run?.path ?? "last", scope)} />
       </div>
       {drawn ? (
-        drawn.graph.boxes.length ? <Drawing drawn={drawn} /> : <Empty say="graph_empty" />
+        drawn.graph.boxes.length ? <Drawing drawn={drawn} tools={<Tools />} /> : <Empty say="graph_empty" />
       ) : answer.data ? <p class="empty">{t("laying_out")}</p> : <Waiting answer={answer} />}
     </div>
+  );
+}
+
+/** What is drawn, and by what it is coloured. */
+function Tools() {
+  const t = useTexts();
+  const { place } = useLooking();
+  return (
+    <>
+      <label class="field">
+        <input type="checkbox" checked={place.backward} onChange={(e) => go({ backward: e.currentTarget.checked }, true)} />
+        {t("with_backward")}
+      </label>
+      <label class="field">
+        {t("colour_by")}
+        <select value={place.colour} onChange={(e) => go({ colour: e.currentTarget.value }, true)}>
+          <option value="phase">{t("by_phase")}</option>
+          <option value="max">{t("by_max")}</option>
+          <option value="bad">{t("by_bad")}</option>
+          <option value="hits">{t("by_hits")}</option>
+        </select>
+      </label>
+    </>
   );
 }

@@ -1,4 +1,5 @@
 // The drawing of a laid-out graph: zoom, pan, fit, and the paths of what is selected.
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Box, Edge } from "../api/types";
 import { short, value } from "../format";
@@ -19,7 +20,7 @@ interface View {
 }
 const MAP = { width: 150, height: 110 };
 
-export function Drawing({ drawn }: { drawn: Drawn }) {
+export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildren }) {
   const t = useTexts();
   const { place } = useLooking();
   const { graph, layout } = drawn;
@@ -77,11 +78,12 @@ export function Drawing({ drawn }: { drawn: Drawn }) {
         <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
           {graph.edges.map((edge, index) => <Line key={`${edge.start}→${edge.end}`} points={layout.edges[index] ?? []} lit={lit.has(`${edge.start}→${edge.end}`)} path={path.has(edge)} />)}
           <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
-          {graph.edges.map((edge, index) => lit.has(`${edge.start}→${edge.end}`) && <Label key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} />)}
+          {graph.edges.map((edge, index) => lit.has(`${edge.start}→${edge.end}`) && <Label key={`${edge.start}→${edge.end}`} edge={edge} points={layout.edges[index] ?? []} atStart={edge.start === (over ?? chosen)} centre={layout.boxes[(over ?? chosen)!]?.x ?? 0} />)}
         </g>
       </svg>
       {menu && <GraphMenu key={menu.box.id} at={menu} onClose={() => setMenu(null)} />}
       <div class="graphtools">
+        {tools}
         <button class="chip" title={t("graph_tip")} onClick={whole}>{t("fit")}</button>
         {place.node !== null && <button class="chip" onClick={toChosen}>{t("to_selected")}</button>}
       </div>
@@ -148,10 +150,13 @@ function Line({ points, lit, path }: { points: { x: number; y: number }[]; lit: 
   return <path class={lit ? "edge lit" : path ? "edge path" : "edge"} d={curve(points)} marker-end="url(#arrow)" />;
 }
 
-function Label({ edge, points }: { edge: Edge; points: { x: number; y: number }[] }) {
-  const middle = points[points.length >> 1];
-  if (!middle) return null;
-  return <text class="edgelabel" x={middle.x + 4} y={middle.y}>{edge.label || (edge.values > 1 ? `×${edge.values}` : "")}</text>;
+/** What flows, written beside the end of the edge where there are no boxes. */
+function Label({ edge, points, atStart, centre }: { edge: Edge; points: { x: number; y: number }[]; atStart: boolean; centre: number }) {
+  const [near, next] = atStart ? points : points.toReversed();
+  if (!near || !next) return null;
+  const share = Math.min(1, 15 / Math.max(1, Math.abs(next.y - near.y)));
+  const [x, y] = [near.x + (next.x - near.x) * share, near.y + (next.y - near.y) * share];
+  return <text class="edgelabel" x={x < centre ? x - 6 : x + 6} y={y + 4} text-anchor={x < centre ? "end" : "start"}>{edge.label || (edge.values > 1 ? `×${edge.values}` : "")}</text>;
 }
 
 /** A line through points, rounded. */
