@@ -14,7 +14,7 @@ import { Columns } from "./parts/columns";
 import { Empty } from "./parts/empty";
 import { useKeys } from "./state/keys";
 import { aboutRank, LookingContext, type Looking } from "./state/looking";
-import { go, usePlace } from "./state/place";
+import { go, usePlace, type Place } from "./state/place";
 import { recordedAt } from "./state/steps";
 import { useStore } from "./state/store";
 import { useTexts } from "./texts";
@@ -30,7 +30,7 @@ export function RunPage() {
   useEvents(place.run);
   useStore(news);
   const reachable = useStore(connected);
-  useBeginning(place.step === null && place.node === null, verdict.data);
+  useBeginning(place, run.data, verdict.stale ? undefined : verdict.data);
   useEffect(() => {
     document.title = run.data ? `${run.data.name} · opscope` : "opscope";
   }, [run.data?.name]);
@@ -63,15 +63,20 @@ export function RunPage() {
   );
 }
 
-/** When a run with a verdict is opened, show where it began. */
-function useBeginning(wanted: boolean, verdict: Verdict | undefined): void {
-  const done = useRef(false);
+/** When a run with a verdict is opened, show where it began, on the rank that has it. */
+function useBeginning(place: Place, run: RunDetails | undefined, verdict: Verdict | undefined): void {
+  const done = useRef(place.step !== null || place.node !== null);
   useEffect(() => {
-    if (done.current || !verdict) return;
+    if (done.current || !verdict || !run) return;
+    const other = run.ranks.find((rank) => rank.hits > 0);
+    if (verdict.hits === 0 && place.rank === 0 && other && other.rank !== 0) {
+      go({ rank: other.rank }, true);
+      return;
+    }
     done.current = true;
     const [node, step] = [verdict.story?.node, verdict.story?.step];
-    if (wanted && typeof node === "number" && typeof step === "number") go({ node, step }, true);
-  }, [verdict]);
+    if (typeof node === "number" && typeof step === "number") go({ node, step }, true);
+  }, [run, verdict]);
 }
 
 function NoRun() {

@@ -26,7 +26,7 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
       {run && run.ranks.length > 1 && (
         <label class="field">
           {t("rank")}
-          <select value={place.rank} onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null })}>
+          <select value={place.rank} onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}>
             {run.ranks.map((rank) => (
               <option key={rank.rank} value={rank.rank}>
                 {rank.rank}{rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}

@@ -1,12 +1,11 @@
 // The verdict: one sentence that says what is wrong, and opens to the whole story.
 import type { Answer } from "../api/client";
 import type { Verdict } from "../api/types";
-import { count, shownPlace, splitPlace } from "../format";
+import { brief, count, shownPlace, splitPlace } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { hitsCode } from "../python";
 import { useLooking } from "../state/looking";
 import { go, select } from "../state/place";
-import { moveStep } from "../state/steps";
 import { useTexts, type Texts } from "../texts";
 import { storyOf, type Story } from "./story";
 import { StoryPanel } from "./story_panel";
@@ -22,6 +21,8 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   const where = story?.where ?? first?.where ?? "";
   const step = story?.step ?? verdict.step;
   const wrong = verdict.hits > 0;
+  const before = step === null ? undefined : strip?.recorded.findLast((found) => found < step);
+  const others = (run?.ranks ?? []).filter((rank) => rank.rank !== place.rank && rank.hits > 0).slice(0, 4);
   const there = (change: object): void => {
     if (node !== null) select(node, { step, ...change });
     else go({ step, ...change });
@@ -31,12 +32,15 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
       <div class="sentence">
         <span class="mark" aria-hidden="true">{wrong ? "▲" : "✓"}</span>
         <p title={verdict.sentence}>{sentence(verdict, story, t)}</p>
+        {others.map((rank) => (
+          <button key={rank.rank} onClick={() => go({ rank: rank.rank, step: null, node: null })}>
+            {t("rank")} {rank.rank} <span class="hits">{brief(rank.hits)}</span>
+          </button>
+        ))}
         <span class="grow" />
         {splitPlace(where) && <button onClick={() => there({ view: "source" })}>{t("show_line")}</button>}
         {node !== null && <button onClick={() => there({ view: "graph" })}>{t("show_node")}</button>}
-        {step !== null && (
-          <button onClick={() => (there({}), moveStep(strip, -1))}>{t("step_before")}</button>
-        )}
+        {before !== undefined && <button onClick={() => there({ step: before })}>{t("step_before")}</button>}
         {wrong && (
           <button class={place.why ? "on" : ""} aria-expanded={place.why} onClick={() => go({ why: !place.why }, true)}>
             {place.why ? t("hide") : t("why")}
