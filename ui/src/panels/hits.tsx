@@ -26,7 +26,7 @@ export function HitList() {
   );
   const conditions = [...new Set(strip?.lanes.map((lane) => lane.condition) ?? [])];
   const isFiltered = onlyStep || place.condition !== "";
-  if (list.total === 0 && !isFiltered) return <Empty say="hits_empty" />;
+  if (list.total === 0 && !isFiltered) return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
   return (
     <>
       <div class="filters pair">

@@ -20,7 +20,7 @@ export function LineList() {
   const [text, setText] = useState("");
   const files = useAnswer<SourceFiles>(aboutStep(place, "files"), moving);
   if (!files.data) return <Waiting answer={files} />;
-  if (!files.data.files.length) return <Empty say="lines_empty" />;
+  if (!files.data.files.length) return run?.lacks.code ? <p class="empty">{run.lacks.code}</p> : <Empty say="lines_empty" />;
   return (
     <>
       <div class="filters pair">

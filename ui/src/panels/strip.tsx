@@ -118,7 +118,11 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
 function options(width: number, log: boolean, strip: () => Strip, place: () => void): uPlot.Options {
   const ink = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   const numbers = (_: uPlot, found: number[]): string[] => found.map((one) => (one === null ? "" : tick(one)));
-  const scale: uPlot.Scale = log ? { distr: 3 } : {};
+  const range = (_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax => {
+    if (low === null || high === null) return log ? [1, 10] : [0, 1]; // an axis without numbers keeps its place
+    return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
+  };
+  const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
     stroke: colour(name), width: 1.5, scale: shown, points: { show: (u) => u.data[0].length < 3, size: 4 }, spanGaps: false,
   });
@@ -142,7 +146,8 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
 const all = (_: uPlot, splits: number[]): number[] => splits;
 
 /** Three marks on an axis are enough. */
-function few(u: uPlot, _axis: number, low: number, high: number): number[] {
+function few(u: uPlot, axis: number, low: number, high: number): number[] {
+  if (!u.data[axis]?.some((one) => one !== null)) return [];
   const log = u.scales.loss?.distr === 3;
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [];
   if (!log || low <= 0) return [low, (low + high) / 2, high];

@@ -30,7 +30,7 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   return (
     <section class={wrong ? "verdict wrong" : "verdict calm"} aria-label="verdict">
       <div class="sentence">
-        <span class="mark" aria-hidden="true">{wrong ? "▲" : "✓"}</span>
+        <span class="mark" aria-hidden="true">{wrong ? "▲" : run?.lacks.hits ? "–" : "✓"}</span>
         <p title={verdict.sentence}>{sentence(verdict, story, t)}</p>
         {others.map((rank) => (
           <button key={rank.rank} onClick={() => go({ rank: rank.rank, step: null, node: null })}>

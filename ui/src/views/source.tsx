@@ -18,14 +18,14 @@ import { Code, pieces, type Piece } from "./python_text";
 const ROW = 19;
 
 export function SourceView() {
-  const { place, moving } = useLooking();
+  const { place, run, moving } = useLooking();
   const files = useAnswer<SourceFiles>(aboutStep(place, "files"), moving);
   const node = useAnswer<NodeDetails>(
     place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     moving,
   );
   if (!files.data) return <Waiting answer={files} />;
-  if (!files.data.files.length) return <Empty say="source_empty" />;
+  if (!files.data.files.length) return run?.lacks.code ? <p class="empty">{run.lacks.code}</p> : <Empty say="source_empty" />;
   const own = place.node !== null && node.data?.id === place.node ? node.data.stack.find((frame) => frame.user) : undefined;
   if (place.node !== null && !place.file && !node.data && !node.error) return <Waiting answer={node} />;
   const first = files.data.files.find((file) => file.hits > 0) ?? files.data.files[0]!;

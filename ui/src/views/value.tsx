@@ -37,7 +37,7 @@ export function ValueView() {
   return (
     <div class="valueview scroll">
       <div class="viewbar">
-        <code class="clip" title={address}>{address}</code> <code>{kind(dtype, shape)}</code> <span class="faint">{t("step")} {step}</span>
+        <code class="clip" title={address}>{address}</code> <code class="fixed">{kind(dtype, shape)}</code> <span class="faint fixed">{t("step")} {step}</span>
         <Range low={numbers.min} high={numbers.max} />
         <span class="grow" />
         <span class="field">{t("index")} <Typed id="index" say="0, :, 2:10" value={place.index} onChange={(index) => go({ index }, true)} /></span>
