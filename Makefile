@@ -68,4 +68,5 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dump_files.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		ui/node_modules src/opscope/server/page

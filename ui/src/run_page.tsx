@@ -39,7 +39,11 @@ export function RunPage() {
     () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
     [live, place.run],
   );
-  useKeys(strip.data, useCallback(() => setHelp(true), []), control);
+  useKeys(
+    strip.data,
+    useCallback(() => setHelp(true), []),
+    control,
+  );
   const looking: Looking = {
     place,
     run: run.data,
@@ -53,7 +57,11 @@ export function RunPage() {
     <LookingContext.Provider value={looking}>
       <div class="page">
         <TopBar onHelp={() => setHelp(true)}>{live && <Control />}</TopBar>
-        {!reachable && <p class="offline" role="status">{t("offline")}</p>}
+        {!reachable && (
+          <p class="offline" role="status">
+            {t("offline")}
+          </p>
+        )}
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />
@@ -84,7 +92,9 @@ function NoRun() {
   return (
     <main class="page alone">
       <Empty say="not_found" />
-      <p><a href="/">{t("all_runs")}</a></p>
+      <p>
+        <a href="/">{t("all_runs")}</a>
+      </p>
     </main>
   );
 }

@@ -99,10 +99,7 @@ const TEXTS = {
   any_op: ["operator", "算子类型"],
   nodes_empty: ["No node matches this.", "没有匹配的节点。"],
   of_total: ["{0} nodes", "{0} 个节点"],
-  lines_empty: [
-    "Lines of your files appear here once operators ran.",
-    "算子运行后，这里显示你的源码行。",
-  ],
+  lines_empty: ["Lines of your files appear here once operators ran.", "算子运行后，这里显示你的源码行。"],
   hits_empty: [
     "What watchpoints find appears here, in the order of execution.",
     "监测点的发现按执行顺序显示在这里。",
@@ -112,10 +109,7 @@ const TEXTS = {
   this_step: ["this step", "当前步"],
   threshold: ["threshold", "阈值"],
   actual: ["actual", "实际"],
-  watch_place: [
-    "The watchpoints of this training.",
-    "此训练的监测点。",
-  ],
+  watch_place: ["The watchpoints of this training.", "此训练的监测点。"],
   watch_empty: ["No watchpoint is set.", "没有设置监测点。"],
   // views
   source: ["Source", "源码"],
@@ -156,10 +150,7 @@ const TEXTS = {
   ],
   graph_empty: ["Operators and modules of a scope appear here.", "这里显示一个作用域内的算子和模块。"],
   graph_hidden: ["{0} more are not drawn", "另有 {0} 个未绘制"],
-  graph_tip: [
-    "Double-click opens a scope; drag moves; wheel zooms",
-    "双击打开作用域；拖动移动；滚轮缩放",
-  ],
+  graph_tip: ["Double-click opens a scope; drag moves; wheel zooms", "双击打开作用域；拖动移动；滚轮缩放"],
   with_backward: ["with backward", "含反向"],
   colour_by: ["colour", "着色"],
   by_phase: ["phase", "阶段"],

@@ -19,17 +19,25 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
         <img src="/icon.svg" alt="" width="18" height="18" />
         opscope
       </a>
-      <button class="runname" title={`${run?.path ?? place.run}\n${run?.command.join(" ") ?? ""}`} onClick={() => openRun("")}>
+      <button
+        class="runname"
+        title={`${run?.path ?? place.run}\n${run?.command.join(" ") ?? ""}`}
+        onClick={() => openRun("")}
+      >
         <Name of={run?.name ?? place.run} tail={8} />
         <span class="faint">▾</span>
       </button>
       {run && run.ranks.length > 1 && (
         <label class="field">
           {t("rank")}
-          <select value={place.rank} onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}>
+          <select
+            value={place.rank}
+            onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}
+          >
             {run.ranks.map((rank) => (
               <option key={rank.rank} value={rank.rank}>
-                {rank.rank}{rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}
+                {rank.rank}
+                {rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}
               </option>
             ))}
           </select>
@@ -47,7 +55,9 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
       <button class="quiet" onClick={switchLanguage} lang={useStore(language) === "en" ? "zh" : "en"}>
         {t("language")}
       </button>
-      <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>?</button>
+      <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>
+        ?
+      </button>
     </header>
   );
 }
@@ -74,5 +84,9 @@ function Versions() {
   const words = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
   const torch = run.versions.torch;
   if (!words.length) return null;
-  return <span class="versions" title={words.join("\n")}>{torch ? `torch ${torch}` : words[0]}</span>;
+  return (
+    <span class="versions" title={words.join("\n")}>
+      {torch ? `torch ${torch}` : words[0]}
+    </span>
+  );
 }

@@ -14,7 +14,12 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   const t = useTexts();
   const { place, run, strip } = useLooking();
   const verdict = answer.data;
-  if (!verdict) return <div class="verdict calm" role="status">{answer.error ? answer.error.message || t("offline") : t("loading")}</div>;
+  if (!verdict)
+    return (
+      <div class="verdict calm" role="status">
+        {answer.error ? answer.error.message || t("offline") : t("loading")}
+      </div>
+    );
   const story = storyOf(verdict);
   const first = verdict.groups[0];
   const node = story?.node ?? first?.node ?? null;
@@ -30,7 +35,9 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   return (
     <section class={wrong ? "verdict wrong" : "verdict calm"} aria-label="verdict">
       <div class="sentence">
-        <span class="mark" aria-hidden="true">{wrong ? "▲" : run?.lacks.hits ? "–" : "✓"}</span>
+        <span class="mark" aria-hidden="true">
+          {wrong ? "▲" : run?.lacks.hits ? "–" : "✓"}
+        </span>
         <p title={verdict.sentence}>{sentence(verdict, story, t)}</p>
         {others.map((rank) => (
           <button key={rank.rank} onClick={() => go({ rank: rank.rank, step: null, node: null })}>
@@ -42,7 +49,11 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
         {node !== null && <button onClick={() => there({ view: "graph" })}>{t("show_node")}</button>}
         {before !== undefined && <button onClick={() => there({ step: before })}>{t("step_before")}</button>}
         {wrong && (
-          <button class={place.why ? "on" : ""} aria-expanded={place.why} onClick={() => go({ why: !place.why }, true)}>
+          <button
+            class={place.why ? "on" : ""}
+            aria-expanded={place.why}
+            onClick={() => go({ why: !place.why }, true)}
+          >
             {place.why ? t("hide") : t("why")}
           </button>
         )}
@@ -57,8 +68,15 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
   if (story) {
     return (
       <>
-        <b>{t("v_nonfinite", story.step)}</b> · {t("v_began", "")}<code>{story.op_type || story.name}</code>
-        {story.where && <> · <code>{shownPlace(story.where)}</code></>} · {story.what}
+        <b>{t("v_nonfinite", story.step)}</b> · {t("v_began", "")}
+        <code>{story.op_type || story.name}</code>
+        {story.where && (
+          <>
+            {" "}
+            · <code>{shownPlace(story.where)}</code>
+          </>
+        )}{" "}
+        · {story.what}
       </>
     );
   }
@@ -67,11 +85,22 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
     return (
       <>
         <b>{first.message}</b> · {t("step")} {first.first_step}
-        {first.where && <> · <code>{shownPlace(first.where)}</code></>}
+        {first.where && (
+          <>
+            {" "}
+            · <code>{shownPlace(first.where)}</code>
+          </>
+        )}
         {verdict.hits > 1 && <> · {t("hits_total", count(verdict.hits))}</>}
       </>
     );
   }
   const match = /^Nothing wrong was found in (\d+)/.exec(verdict.sentence);
-  return match ? <span title={t("v_nothing_tip")}>{t("v_nothing", match[1]!)} · {verdict.state}</span> : verdict.sentence;
+  return match ? (
+    <span title={t("v_nothing_tip")}>
+      {t("v_nothing", match[1]!)} · {verdict.state}
+    </span>
+  ) : (
+    verdict.sentence
+  );
 }

@@ -23,10 +23,14 @@ export function WatchList() {
           <div class="itemline">
             <span class="condition">{point.label || point.condition}</span>
             <span class="grow" />
-            <button class="quiet" aria-label={t("close")} onClick={() => remove(point.id)}>×</button>
+            <button class="quiet" aria-label={t("close")} onClick={() => remove(point.id)}>
+              ×
+            </button>
           </div>
           <div class="itemline small">
-            {Object.entries(point.params).map(([name, found]) => `${name} ${short(found)}`).join(", ")}
+            {Object.entries(point.params)
+              .map(([name, found]) => `${name} ${short(found)}`)
+              .join(", ")}
           </div>
         </div>
       ))}

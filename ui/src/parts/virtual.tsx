@@ -41,8 +41,13 @@ export function VirtualList({ count, height, row, show, class: style, role, labe
   const rows: ComponentChildren[] = [];
   for (let index = first; index < last; index++) rows.push(row(index));
   return (
-    <div class={`scroll ${style ?? ""}`} ref={box} role={role} aria-label={label}
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div
+      class={`scroll ${style ?? ""}`}
+      ref={box}
+      role={role}
+      aria-label={label}
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+    >
       <div style={{ height: `${count * height}px`, position: "relative" }}>
         <div style={{ transform: `translateY(${first * height}px)` }}>{rows}</div>
       </div>

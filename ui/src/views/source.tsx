@@ -1,12 +1,20 @@
 // The person's own files, with what each line computed beside it.
 import { useMemo } from "preact/hooks";
 import { useAnswer } from "../api/client";
-import type { LineMark, NodeDetails, NodeLine, NodeList, SourceFile, SourceFiles, SourceText } from "../api/types";
+import type {
+  LineMark,
+  NodeDetails,
+  NodeLine,
+  NodeList,
+  SourceFile,
+  SourceFiles,
+  SourceText,
+} from "../api/types";
 import { count, fileName, short, value } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
-import { BadCount, Number_, Range } from "../parts/number";
+import { BadCount, Figure, Range } from "../parts/number";
 import { PhaseMark } from "../parts/phase";
 import { VirtualList } from "../parts/virtual";
 import { nodesCode } from "../python";
@@ -25,8 +33,12 @@ export function SourceView() {
     moving,
   );
   if (!files.data) return <Waiting answer={files} />;
-  if (!files.data.files.length) return run?.lacks.code ? <p class="empty">{run.lacks.code}</p> : <Empty say="source_empty" />;
-  const own = place.node !== null && node.data?.id === place.node ? node.data.stack.find((frame) => frame.user) : undefined;
+  if (!files.data.files.length)
+    return run?.lacks.code ? <p class="empty">{run.lacks.code}</p> : <Empty say="source_empty" />;
+  const own =
+    place.node !== null && node.data?.id === place.node
+      ? node.data.stack.find((frame) => frame.user)
+      : undefined;
   if (place.node !== null && !place.file && !node.data && !node.error) return <Waiting answer={node} />;
   const first = files.data.files.find((file) => file.hits > 0) ?? files.data.files[0]!;
   const file = place.file || own?.file || first.file;
@@ -44,8 +56,14 @@ function FileTabs({ files, shown }: { files: SourceFile[]; shown: string }) {
   return (
     <div class="files" role="tablist">
       {files.map((file) => (
-        <button key={file.file} role="tab" aria-selected={file.file === shown} class={file.file === shown ? "chip on" : "chip"} title={file.file}
-          onClick={() => go({ file: file.file, line: file.worst ?? 0 })}>
+        <button
+          key={file.file}
+          role="tab"
+          aria-selected={file.file === shown}
+          class={file.file === shown ? "chip on" : "chip"}
+          title={file.file}
+          onClick={() => go({ file: file.file, line: file.worst ?? 0 })}
+        >
           {file.name}
           {file.hits > 0 && <span class="hit" />}
           <BadCount nan={file.nan} inf={file.inf} />
@@ -73,21 +91,42 @@ function FileText({ file, line }: { file: string; line: number }) {
         <span class="col grad">{t("col_gradient")}</span>
         <span class="col codecol">{t("col_code")}</span>
         <span class="grow" />
-        <a class="quiet" href={`vscode://file${file}:${line || 1}`} title={t("open_editor")}>↗</a>
+        <a class="quiet" href={`vscode://file${file}:${line || 1}`} title={t("open_editor")}>
+          ↗
+        </a>
         <CopyMenu json={() => source} python={() => nodesCode(run?.path ?? "last", "")} />
       </div>
       {source.text.length === 0 && <Empty say="no_source" />}
-      <VirtualList count={numbers.length} height={ROW} show={line ? numbers.indexOf(line) : undefined} class="srctext"
+      <VirtualList
+        count={numbers.length}
+        height={ROW}
+        show={line ? numbers.indexOf(line) : undefined}
+        class="srctext"
         row={(index) => {
           const number = numbers[index]!;
-          return <Row key={number} file={file} number={number} mark={marks.get(number)} code={lines[number - 1]} on={number === line} largest={largest} />;
-        }} />
+          return (
+            <Row
+              key={number}
+              file={file}
+              number={number}
+              mark={marks.get(number)}
+              code={lines[number - 1]}
+              on={number === line}
+              largest={largest}
+            />
+          );
+        }}
+      />
     </>
   );
 }
 
 /** The marks by line, their largest number, and the lines that are shown. */
-function marksOf(source: SourceText | undefined): { marks: Map<number, LineMark>; largest: number; numbers: number[] } {
+function marksOf(source: SourceText | undefined): {
+  marks: Map<number, LineMark>;
+  largest: number;
+  numbers: number[];
+} {
   const marks = source?.marks ?? [];
   return {
     marks: new Map(marks.map((mark) => [mark.line, mark])),
@@ -119,11 +158,37 @@ function Row({ file, number, mark, code, on, largest }: RowProps) {
   };
   return (
     <div class={style} data-line={number} data-row={mark ? "" : undefined} onClick={choose}>
-      <span class="col lineno">{mark && mark.hits > 0 && <span class="hit" />}{number}</span>
-      <span class="col ops" title={mark ? `${mark.ops.join(", ")}\n${mark.forward} F, ${mark.backward} B` : ""}>{mark ? mark.nodes : ""}</span>
-      <span class="col range">{mark && <>{bad && <BadCount nan={mark.nan} inf={mark.inf} />}<Range low={mark.min} high={mark.max} /><Magnitude mark={mark} largest={largest} /></>}</span>
-      <span class="col grad">{mark && mark.backward > 0 && (Number(mark.backward_bad) ? <BadCount nan={mark.nan} inf={mark.inf} /> : <Number_ of={mark.backward_max} />)}</span>
-      <span class="codecol">{code ? <Code line={code} /> : mark ? <span class="faint">{mark.ops.join(", ")}</span> : null}</span>
+      <span class="col lineno">
+        {mark && mark.hits > 0 && <span class="hit" />}
+        {number}
+      </span>
+      <span
+        class="col ops"
+        title={mark ? `${mark.ops.join(", ")}\n${mark.forward} F, ${mark.backward} B` : ""}
+      >
+        {mark ? mark.nodes : ""}
+      </span>
+      <span class="col range">
+        {mark && (
+          <>
+            {bad && <BadCount nan={mark.nan} inf={mark.inf} />}
+            <Range low={mark.min} high={mark.max} />
+            <Magnitude mark={mark} largest={largest} />
+          </>
+        )}
+      </span>
+      <span class="col grad">
+        {mark &&
+          mark.backward > 0 &&
+          (Number(mark.backward_bad) ? (
+            <BadCount nan={mark.nan} inf={mark.inf} />
+          ) : (
+            <Figure of={mark.backward_max} />
+          ))}
+      </span>
+      <span class="codecol">
+        {code ? <Code line={code} /> : mark ? <span class="faint">{mark.ops.join(", ")}</span> : null}
+      </span>
     </div>
   );
 }
@@ -150,11 +215,15 @@ function LineNodes({ file, line }: { file: string; line: number }) {
         <span class="faint num">{count(answer.data!.total)}</span>
         <span class="grow" />
         {answer.data!.total > nodes.length && (
-          <button class="link" onClick={() => go({ list: "nodes", text: `${fileName(file)}:${line}` })}>{t("search_all", count(answer.data!.total))}</button>
+          <button class="link" onClick={() => go({ list: "nodes", text: `${fileName(file)}:${line}` })}>
+            {t("search_all", count(answer.data!.total))}
+          </button>
         )}
       </header>
       <div class="scroll">
-        {nodes.map((node) => <LineNode key={node.id} node={node} on={node.id === place.node} file={file} line={line} />)}
+        {nodes.map((node) => (
+          <LineNode key={node.id} node={node} on={node.id === place.node} file={file} line={line} />
+        ))}
       </div>
     </section>
   );
@@ -162,7 +231,11 @@ function LineNodes({ file, line }: { file: string; line: number }) {
 
 function LineNode({ node, on, file, line }: { node: NodeLine; on: boolean; file: string; line: number }) {
   return (
-    <div class={on ? "linenode chosen" : "linenode"} data-node={node.id} onClick={() => select(node.id, { file, line })}>
+    <div
+      class={on ? "linenode chosen" : "linenode"}
+      data-node={node.id}
+      onClick={() => select(node.id, { file, line })}
+    >
       <PhaseMark of={node.phase} />
       <Name of={node.name} tail={24} />
       <span class="grow" />
