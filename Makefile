@@ -68,5 +68,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dump_files.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis \
-		ui/node_modules src/opscope/server/page
+	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .hypothesis

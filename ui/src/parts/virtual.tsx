@@ -34,7 +34,7 @@ export function VirtualList({ count, height, row, show, class: style, role, labe
     if (start < element.scrollTop || end > element.scrollTop + element.clientHeight) {
       element.scrollTop = Math.max(0, start - element.clientHeight / 2);
     }
-  }, [show, height]);
+  }, [show, height, room]);
   const first = Math.max(0, Math.floor(top / height) - MORE);
   const last = Math.min(count, Math.ceil((top + room) / height) + MORE);
   useEffect(() => onRange?.(first, last), [first, last, onRange]);
