@@ -12,6 +12,7 @@ import { VirtualList } from "../parts/virtual";
 import { scopesCode } from "../python";
 import { aboutRank, aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
+import { lastForSketches } from "../state/steps";
 import { useStore } from "../state/store";
 import { named, useTexts } from "../texts";
 
@@ -206,17 +207,10 @@ function flatten(
   return rows;
 }
 
-/** A number with one digit that counts: what depends on it is asked for seldom. */
-function rounded(number: number): number {
-  const unit = 10 ** Math.floor(Math.log10(Math.max(1, number)));
-  return Math.floor(number / unit) * unit;
-}
-
 /** What each scope did over the steps; only a sketch, so while training runs it is seldom renewed. */
 function useTrends(): ReadonlyMap<string, Trend> {
   const { place, run, strip } = useLooking();
-  const isRunning = run?.ranks.some((rank) => rank.rank === place.rank && rank.state === "running") ?? false;
-  const last = isRunning ? rounded(strip?.recorded[strip.recorded.length - 1] ?? 0) : null;
+  const last = lastForSketches(run, place.rank, strip);
   const wanted = (strip?.recorded.length ?? 0) > 1;
   const answer = useAnswer<HeatMap>(
     wanted

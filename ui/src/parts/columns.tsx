@@ -9,7 +9,7 @@ interface Props {
   right: ComponentChildren;
 }
 type SideName = "left" | "right";
-const USUAL = { left: 280, right: 350 };
+const USUAL = { left: 262, right: 336 };
 const LEAST = 180;
 
 export function Columns({ left, middle, right }: Props) {

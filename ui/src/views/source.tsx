@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { useAnswer } from "../api/client";
 import type {
   LineMark,
+  LineTrends,
   NodeDetails,
   NodeLine,
   NodeList,
@@ -15,11 +16,13 @@ import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { BadCount, Figure, Range } from "../parts/number";
+import { Spark } from "../parts/spark";
 import { PhaseMark } from "../parts/phase";
 import { VirtualList } from "../parts/virtual";
 import { nodesCode } from "../python";
-import { aboutStep, useLooking } from "../state/looking";
+import { aboutRank, aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
+import { lastForSketches } from "../state/steps";
 import { useTexts } from "../texts";
 import { Code, pieces, type Piece } from "./python_text";
 
@@ -79,6 +82,7 @@ function FileText({ file, line }: { file: string; line: number }) {
   const answer = useAnswer<SourceText>(aboutStep(place, "source", { file }), moving);
   const source = answer.data?.file === file ? answer.data : undefined;
   const lines = useMemo(() => pieces(source?.text ?? []), [source?.text.length, source?.file]);
+  const trends = useTrends(file);
   const beside = useMemo(() => marksOf(source), [source]);
   if (!source) return <Waiting answer={answer} />;
   const { marks, largest, numbers } = beside;
@@ -88,7 +92,10 @@ function FileText({ file, line }: { file: string; line: number }) {
         <span class="col lineno">{t("col_line")}</span>
         <span class="col ops">{t("col_ops")}</span>
         <span class="col range">{t("col_range")}</span>
-        <span class="col grad">{t("col_gradient")}</span>
+        <span class="col over">{t("col_over")}</span>
+        <span class="col grad" title="max |grad|">
+          {t("col_gradient")}
+        </span>
         <span class="col codecol">{t("col_code")}</span>
         <span class="grow" />
         <a class="quiet" href={`vscode://file${file}:${line || 1}`} title={t("open_editor")}>
@@ -113,12 +120,32 @@ function FileText({ file, line }: { file: string; line: number }) {
               code={lines[number - 1]}
               on={number === line}
               largest={largest}
+              trend={trends.get(number)}
             />
           );
         }}
       />
     </>
   );
+}
+
+type Trend = { values: LineTrends["values"][number]; bad: number[] };
+
+/** What each line did over the steps; only a sketch, so while training runs it is seldom renewed. */
+function useTrends(file: string): ReadonlyMap<number, Trend> {
+  const { place, run, strip } = useLooking();
+  const last = lastForSketches(run, place.rank, strip);
+  const wanted = (strip?.recorded.length ?? 0) > 1;
+  const { data } = useAnswer<LineTrends>(
+    wanted ? aboutRank(place, "source/trends", { file, last }) : null,
+    false,
+  );
+  return useMemo(() => {
+    const found = data?.file === file ? data : undefined;
+    return new Map(
+      found?.lines.map((line, index) => [line, { values: found.values[index]!, bad: found.bad[index]! }]),
+    );
+  }, [data, file]);
 }
 
 /** The marks by line, their largest number, and the lines that are shown. */
@@ -147,9 +174,10 @@ interface RowProps {
   code: Piece[] | undefined;
   on: boolean;
   largest: number;
+  trend: Trend | undefined;
 }
 
-function Row({ file, number, mark, code, on, largest }: RowProps) {
+function Row({ file, number, mark, code, on, largest, trend }: RowProps) {
   const all = mark ? Number(mark.nan) + Number(mark.inf) : 0;
   const bad = mark !== undefined && all > Number(mark.backward_bad);
   const style = ["srcrow", mark ? "marked" : "", on ? "on" : "", all > 0 ? "wrong" : ""].join(" ");
@@ -177,6 +205,7 @@ function Row({ file, number, mark, code, on, largest }: RowProps) {
           </>
         )}
       </span>
+      <span class="col over">{trend && <Spark of={trend.values} bad={trend.bad} />}</span>
       <span class="col grad">
         {mark &&
           mark.backward > 0 &&
