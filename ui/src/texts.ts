@@ -236,6 +236,11 @@ const TEXTS = {
   one_step: ["Step", "单步"],
   next_node: ["Next operator", "下一算子"],
   run_to: ["Run to this operator", "运行到此算子"],
+  remove: ["Remove", "删除"],
+  stands_here: ["Where it stands", "当前所在"],
+  state_waiting: ["waiting", "等待中"],
+  state_ended: ["ended", "已结束"],
+  state_lost: ["lost", "已断开"],
   stop: ["Stop training", "停止训练"],
   stop_sure: ["End this training?", "结束这次训练？"],
   // keys

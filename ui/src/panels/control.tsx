@@ -3,10 +3,11 @@ import { useState } from "preact/hooks";
 import { ask, revision, runPath, useAnswer } from "../api/client";
 import { tell, type LiveState, type Verb } from "../api/control";
 import { useLooking } from "../state/looking";
+import { select } from "../state/place";
 import { named, useTexts } from "../texts";
 
 const isPaused = (live: LiveState | undefined): boolean =>
-  live?.ranks.some((rank) => rank.state === "paused") ?? false;
+  live?.ranks.some((rank) => rank.state === "paused" || rank.state === "waiting") ?? false;
 
 /** The keys: pause or continue, or the next operator. */
 export async function sendToggle(run: string, verb: string): Promise<void> {
@@ -22,6 +23,7 @@ export function Control() {
   const live = useAnswer<LiveState>(`${runPath(place.run)}/live`);
   const [problem, setProblem] = useState("");
   const paused = isPaused(live.data);
+  const standing = live.data?.ranks.find((rank) => rank.rank === place.rank)?.node;
   const send =
     (verb: Verb, more: Record<string, unknown> = {}) =>
     () => {
@@ -41,15 +43,17 @@ export function Control() {
       ) : (
         <button onClick={send("pause")}>⏸ {t("pause")}</button>
       )}
-      <button disabled={!paused} onClick={send("step", { steps: 1 })}>
+      <button disabled={!paused} onClick={send("step", { count: 1 })}>
         {t("one_step")}
       </button>
       <button disabled={!paused} onClick={send("next")}>
         {t("next_node")}
       </button>
-      <button disabled={!paused || place.node === null} onClick={send("to", { node: place.node })}>
-        {t("run_to")}
-      </button>
+      {standing && (
+        <button title={standing.name} onClick={() => select(standing.node, { step: null })}>
+          {t("stands_here")}
+        </button>
+      )}
       <button onClick={() => confirm(t("stop_sure")) && send("terminate")()}>■ {t("stop")}</button>
       {problem && (
         <span class="problem" role="alert">

@@ -61,7 +61,7 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
       {run?.live && (
         <button
           onClick={() =>
-            void tell(place.run, "to", { node: node.id }).then(() => revision.set(revision.get() + 1))
+            void tell(place.run, "to", { node: node.name }).then(() => revision.set(revision.get() + 1))
           }
         >
           {t("run_to")}

@@ -49,7 +49,7 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
         box.node !== null &&
         item(
           t("run_to"),
-          () => void tell(place.run, "to", { node: box.node }).then(() => revision.set(revision.get() + 1)),
+          () => void tell(place.run, "to", { node: name }).then(() => revision.set(revision.get() + 1)),
         )}
     </div>
   );
