@@ -1,6 +1,6 @@
 // One run: top bar, verdict, strip, and below them lists, views and details side by side.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { runPath, useAnswer } from "./api/client";
+import { revision, runPath, useAnswer } from "./api/client";
 import { connected, news, useEvents } from "./api/events";
 import type { RunDetails, Strip, Verdict } from "./api/types";
 import { Control, sendToggle } from "./panels/control";
@@ -20,6 +20,8 @@ import { useStore } from "./state/store";
 import { useTexts } from "./texts";
 import { Views } from "./views/views";
 
+const LOOK_MS = 1000;
+
 export function RunPage() {
   const place = usePlace();
   const t = useTexts();
@@ -27,7 +29,7 @@ export function RunPage() {
   const strip = useAnswer<Strip>(aboutRank(place, "strip", { points: 2000 }));
   const verdict = useAnswer<Verdict>(aboutRank(place, "verdict"));
   const [help, setHelp] = useState(false);
-  useEvents(place.run);
+  useEvents(place.run, run.data !== undefined);
   useStore(news);
   const reachable = useStore(connected);
   useBeginning(place, run.data, verdict.stale ? undefined : verdict.data);
@@ -87,8 +89,13 @@ function useBeginning(place: Place, run: RunDetails | undefined, verdict: Verdic
   }, [run, verdict]);
 }
 
+/** A training that has just been started writes its run in a moment. */
 function NoRun() {
   const t = useTexts();
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || revision.set(revision.get() + 1), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <main class="page alone">
       <Empty say="not_found" />

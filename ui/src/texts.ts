@@ -27,7 +27,10 @@ const TEXTS = {
   offline: ["The server does not answer; trying again", "服务器没有响应，正在重试"],
   loading: ["Loading …", "加载中 …"],
   failed: ["This could not be shown: {0}", "无法显示：{0}"],
-  not_found: ["There is no such run here.", "这里没有这个运行。"],
+  not_found: [
+    "There is no such run here. If its training has just been started, it appears in a moment.",
+    "这里没有这个运行。如果训练刚刚启动，它很快会出现。",
+  ],
   // the states of a process
   state_running: ["running", "运行中"],
   state_finished: ["finished", "已完成"],

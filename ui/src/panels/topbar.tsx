@@ -1,5 +1,7 @@
 // The top bar: where am I, what is it doing.
 import type { ComponentChildren } from "preact";
+import { runPath, useAnswer } from "../api/client";
+import type { LiveState } from "../api/control";
 import { news } from "../api/events";
 import { Name } from "../parts/name";
 import { StepField } from "../parts/step_field";
@@ -65,10 +67,12 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
 function State() {
   const { place, run } = useLooking();
   const told = useStore(news);
+  const live = useAnswer<LiveState>(run?.live ? `${runPath(place.run)}/live` : null);
   useTexts();
   const rank = run?.ranks.find((found) => found.rank === place.rank);
   if (!rank) return null;
-  const now = told?.ranks.find((found) => found.rank === place.rank)?.state ?? rank.state;
+  const connected = live.data?.ranks.find((found) => found.rank === place.rank)?.state;
+  const now = connected ?? told?.ranks.find((found) => found.rank === place.rank)?.state ?? rank.state;
   const where = rank.host ? `${rank.host}${rank.pid ? ` · pid ${rank.pid}` : ""}` : "";
   return (
     <span class={`state state-${now}`} title={`${rank.words}\n${where}`}>
