@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,16 @@ class Made:
         self.bad, self.dump, self.slow, self.pair = (run_id(folder / name) for name in PLACES)
         self._wait_for(folder / "slow" / "run.json")
         self.library = Library([folder / name for name in PLACES])
+
+    def add_later(self, folder: Path) -> tuple[str, Callable[[], None]]:
+        """The id of a run that is not there yet, and what brings it."""
+        place = folder / "later"
+
+        def bring() -> None:
+            shutil.copytree(self.folder / "bad", place)
+            self.library.add(place)
+
+        return run_id(place), bring
 
     def end_training(self) -> None:
         """Let the slow training finish."""

@@ -55,7 +55,7 @@ def test_runs_are_listed_and_opened(looking: Looking, made: Made) -> None:
     looking.open("/")
     looking.see(".runtable tr", "stopped")
     looking.see(".runtable tr", "dump")
-    assert looking.page.locator(".runtable tbody tr").count() == 4
+    assert looking.page.locator(".runtable tbody tr").count() >= 4
     looking.see(".runtable tr", "bad").click()
     looking.see(".verdict.wrong")
     looking.page.go_back()
