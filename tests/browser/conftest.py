@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ except ImportError:
 
 TOKEN = "a-token-of-the-browser-tests-01"
 PATIENCE_S = 20
-PLACES = ("bad", "dump", "slow")
+PLACES = ("bad", "dump", "slow", "pair")
 LAST = 9
 """The step in which the training turns NaN."""
 LOSSES = '''"""Losses, written by hand."""
@@ -93,6 +93,24 @@ for step in range(3000):
     if Path(sys.argv[1]).exists():
         break
 '''
+PAIR = '''"""Two processes; the second divides by zero in step 2."""
+
+import os
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+network = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+for step in range(4):
+    loss = network(torch.randn(8, 4)).square().mean()
+    if os.environ["RANK"] == "1" and step == 2:
+        loss = loss / torch.zeros(())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
 DUMP = {
     "common_dump_settings": {
         "dump_mode": 0,
@@ -119,23 +137,37 @@ class Made:
         config["common_dump_settings"]["path"] = str(folder / "dump")
         (folder / "dump.json").write_text(json.dumps(config))
         words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--record"]
+        (folder / "pair.py").write_text(PAIR)
         self.training = self._start(
             "--run-dir", folder / "slow", folder / "slow.py", folder / "end"
         )
+        two = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+        pair = self._start("--run-dir", folder / "pair", folder / "pair.py", under=two)
         done = opscope("run", *words, folder / "train.py", cwd=self.folder)
         assert done.returncode == 3, done.stderr
-        self.bad, self.dump, self.slow = (run_key(folder / name) for name in PLACES)
+        assert pair.wait(120) != 0
+        self.bad, self.dump, self.slow, self.pair = (run_key(folder / name) for name in PLACES)
         self._wait_for(folder / "slow" / "run.json")
         self.library = Library([folder / name for name in PLACES])
+
+    def add_later(self, folder: Path) -> tuple[str, Callable[[], None]]:
+        """The id of a run that is not there yet, and what brings it."""
+        place = folder / "later"
+
+        def bring() -> None:
+            shutil.copytree(self.folder / "bad", place)
+            self.library.add(place)
+
+        return run_key(place), bring
 
     def end_training(self) -> None:
         """Let the slow training finish."""
         (self.folder / "end").touch()
         assert self.training.wait(60) == 0
 
-    def _start(self, *words: str | Path) -> subprocess.Popen[bytes]:
+    def _start(self, *words: str | Path, under: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "opscope", "run", *map(str, words)],
+            [sys.executable, "-m", *under, "opscope", "run", *map(str, words)],
             cwd=self.folder,
             env=clean_environment(),
             stderr=subprocess.DEVNULL,

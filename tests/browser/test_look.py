@@ -153,3 +153,15 @@ def test_the_keys_are_listed(looking: Looking, made: Made) -> None:
     looking.see("dialog.help", "step back, on")
     looking.page.keyboard.press("Escape")
     looking.wait("!document.querySelector('dialog')")
+
+
+def test_the_line_is_in_sight_on_a_small_screen(looking: Looking, made: Made) -> None:
+    looking.page.set_viewport_size({"width": 1024, "height": 520})
+    looking.open(f"/run/{made.bad}?step=3&node=1")
+    looking.see("#search").fill("softmax-op0")
+    looking.see(".found .row", "softmax-op0").click()
+    looking.see(".linenodes .chosen", "softmax-op0")
+    looking.see(".srcrow.on[data-line='16']")
+    text, line = (looking.see(place).bounding_box() for place in (".srctext", ".srcrow.on"))
+    assert text is not None and line is not None
+    assert text["y"] <= line["y"] and line["y"] + line["height"] <= text["y"] + text["height"] + 1

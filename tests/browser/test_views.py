@@ -55,7 +55,7 @@ def test_runs_are_listed_and_opened(looking: Looking, made: Made) -> None:
     looking.open("/")
     looking.see(".runtable tr", "stopped")
     looking.see(".runtable tr", "dump")
-    assert looking.page.locator(".runtable tbody tr").count() == 3
+    assert looking.page.locator(".runtable tbody tr").count() >= 4
     looking.see(".runtable tr", "bad").click()
     looking.see(".verdict.wrong")
     looking.page.go_back()
@@ -73,6 +73,17 @@ def test_a_dump_opens_with_its_values(looking: Looking, made: Made) -> None:
     with looking.page.expect_download() as download:
         looking.see("[data-side='output:0'] a", ".npy").click()
     assert download.value.suggested_filename.endswith(".npy")
+
+
+def test_of_two_ranks_the_one_with_the_fault_is_shown(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.pair}")
+    looking.see(".verdict.wrong", "began in div")
+    looking.see(".details h2", "div-op0")
+    assert "rank=1" in looking.page.url
+    looking.see(".topbar select").select_option("0")
+    looking.see(".verdict.calm", "Nothing wrong")
+    looking.see(".verdict button", "rank 1").click()
+    looking.see(".verdict.wrong", "began in div")
 
 
 def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from browser.conftest import TOKEN, Looking, Made
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
@@ -29,6 +31,18 @@ def test_the_page_follows_a_training(looking: Looking, made: Made) -> None:
     looking.wait(f"Number(document.querySelector('#step').value) > {kept + 8}")
     made.end_training()
     looking.see(".state-finished")
+
+
+def test_a_page_opened_before_its_run_is_there_waits(
+    looking: Looking, made: Made, tmp_path: Path
+) -> None:
+    run, bring = made.add_later(tmp_path)
+    looking.open(f"/run/{run}")
+    looking.see(".empty", "no such run")
+    bring()
+    looking.see(".verdict.wrong")
+    looking.see(".details h2", "log-op0")
+    looking.problems.clear()  # the browser logs the 404s that were asked for
 
 
 def test_the_page_survives_a_restart_of_the_server(browser, made: Made) -> None:

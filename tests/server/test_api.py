@@ -52,7 +52,7 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
     checked = 0
     for path, model in models().items():
         place = path.format(run=number, rank=0, node=node, side="output", slot=0)
-        query = {"file": file} if path.endswith("/source") else {}
+        query = {"file": file} if "/source" in path else {}
         if "/values/" in path and which == "run":
             continue  # a run keeps numbers only
         forbid_more(model, set())
@@ -301,3 +301,17 @@ def test_the_types_of_the_page_are_current() -> None:
     script = Path(__file__).parents[2] / "ui" / "scripts" / "api_types.py"
     done = python(script, "--check", cwd=script.parent)
     assert done.returncode == 0, "run `npm run types` in ui/"
+
+
+def test_lines_over_steps(ask: Asking, recorded: Recorded) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+    found = ask.get(f"{base}/source/trends", file=str(recorded.script))
+    assert found["steps"] == list(range(10))
+    place = found["lines"].index(27)
+    values, bad = found["values"][place], found["bad"][place]
+    assert bad == [0] * 9 + [1]
+    source = ask.get(f"{base}/source", file=str(recorded.script), step=3)
+    mark = next(mark for mark in source["marks"] if mark["line"] == 27)
+    sizes = [abs(mark[name]) for name in ("min", "max", "backward_max")]
+    assert values[3] == max(sizes)
+    assert ask.get(f"{base}/source/trends", file="/etc/passwd")["lines"] == []

@@ -35,7 +35,9 @@ export function short(found: Num): string {
 export function tick(number: number): string {
   const size = Math.abs(number);
   const far = size !== 0 && (size >= 1e4 || size < 0.01);
-  const text = far ? number.toExponential(1).replace(".0e", "e").replace("e+", "e") : String(Number(number.toPrecision(2)));
+  const text = far
+    ? number.toExponential(1).replace(".0e", "e").replace("e+", "e")
+    : String(Number(number.toPrecision(2)));
   return text.replace(/-/g, "−");
 }
 
@@ -62,7 +64,8 @@ export function brief(found: Num): string {
 export function bytes(found: Num): string {
   let number = Number(found ?? 0);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (number < 1024) return `${number < 10 && unit !== "B" ? number.toFixed(1) : Math.round(number)} ${unit}`;
+    if (number < 1024)
+      return `${number < 10 && unit !== "B" ? number.toFixed(1) : Math.round(number)} ${unit}`;
     number /= 1024;
   }
   return `${number.toFixed(1)} TiB`;
@@ -78,8 +81,18 @@ export function seconds(found: Num): string {
 }
 
 const DTYPES: Record<string, string> = {
-  float64: "f64", float32: "f32", float16: "f16", bfloat16: "bf16", int64: "i64", int32: "i32",
-  int16: "i16", int8: "i8", uint8: "u8", bool: "bool", complex64: "c64", complex128: "c128",
+  float64: "f64",
+  float32: "f32",
+  float16: "f16",
+  bfloat16: "bf16",
+  int64: "i64",
+  int32: "i32",
+  int16: "i16",
+  int8: "i8",
+  uint8: "u8",
+  bool: "bool",
+  complex64: "c64",
+  complex128: "c128",
 };
 
 /** `f32[8, 24, 1]`. */
@@ -105,6 +118,9 @@ export function moment(text: string, language: string): string {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
   return date.toLocaleString(language === "zh" ? "zh-CN" : "en-GB", {
-    day: "numeric", month: "short", hour: "2-digit", minute: "2-digit",
+    day: "numeric",
+    month: "short",
+    hour: "2-digit",
+    minute: "2-digit",
   });
 }

@@ -15,7 +15,10 @@ export function nodeCode(path: string, name: string, step: number | null): strin
 }
 
 export function nodesCode(path: string, text: string): string {
-  return openLine(path) + `for node in run.select_nodes(${quoted(text)}):\n    print(node.name, node.stack.where)\n`;
+  return (
+    openLine(path) +
+    `for node in run.select_nodes(${quoted(text)}):\n    print(node.name, node.stack.where)\n`
+  );
 }
 
 export function hitsCode(path: string): string {

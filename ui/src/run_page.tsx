@@ -1,6 +1,6 @@
 // One run: top bar, verdict, strip, and below them lists, views and details side by side.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { runPath, useAnswer } from "./api/client";
+import { revision, runPath, useAnswer } from "./api/client";
 import { connected, news, useEvents } from "./api/events";
 import type { RunDetails, Strip, Verdict } from "./api/types";
 import { Control, sendToggle } from "./panels/control";
@@ -14,11 +14,13 @@ import { Columns } from "./parts/columns";
 import { Empty } from "./parts/empty";
 import { useKeys } from "./state/keys";
 import { aboutRank, LookingContext, type Looking } from "./state/looking";
-import { go, usePlace } from "./state/place";
+import { go, usePlace, type Place } from "./state/place";
 import { recordedAt } from "./state/steps";
 import { useStore } from "./state/store";
 import { useTexts } from "./texts";
 import { Views } from "./views/views";
+
+const LOOK_MS = 1000;
 
 export function RunPage() {
   const place = usePlace();
@@ -27,10 +29,10 @@ export function RunPage() {
   const strip = useAnswer<Strip>(aboutRank(place, "strip", { points: 2000 }));
   const verdict = useAnswer<Verdict>(aboutRank(place, "verdict"));
   const [help, setHelp] = useState(false);
-  useEvents(place.run);
+  useEvents(place.run, run.data !== undefined);
   useStore(news);
   const reachable = useStore(connected);
-  useBeginning(place.step === null && place.node === null, verdict.data);
+  useBeginning(place, run.data, verdict.stale ? undefined : verdict.data);
   useEffect(() => {
     document.title = run.data ? `${run.data.name} · opscope` : "opscope";
   }, [run.data?.name]);
@@ -39,7 +41,11 @@ export function RunPage() {
     () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
     [live, place.run],
   );
-  useKeys(strip.data, useCallback(() => setHelp(true), []), control);
+  useKeys(
+    strip.data,
+    useCallback(() => setHelp(true), []),
+    control,
+  );
   const looking: Looking = {
     place,
     run: run.data,
@@ -53,7 +59,11 @@ export function RunPage() {
     <LookingContext.Provider value={looking}>
       <div class="page">
         <TopBar onHelp={() => setHelp(true)}>{live && <Control />}</TopBar>
-        {!reachable && <p class="offline" role="status">{t("offline")}</p>}
+        {!reachable && (
+          <p class="offline" role="status">
+            {t("offline")}
+          </p>
+        )}
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />
@@ -63,23 +73,35 @@ export function RunPage() {
   );
 }
 
-/** When a run with a verdict is opened, show where it began. */
-function useBeginning(wanted: boolean, verdict: Verdict | undefined): void {
-  const done = useRef(false);
+/** When a run with a verdict is opened, show where it began, on the rank that has it. */
+function useBeginning(place: Place, run: RunDetails | undefined, verdict: Verdict | undefined): void {
+  const done = useRef(place.step !== null || place.node !== null);
   useEffect(() => {
-    if (done.current || !verdict) return;
+    if (done.current || !verdict || !run) return;
+    const other = run.ranks.find((rank) => rank.hits > 0);
+    if (verdict.hits === 0 && place.rank === 0 && other && other.rank !== 0) {
+      go({ rank: other.rank }, true);
+      return;
+    }
     done.current = true;
     const [node, step] = [verdict.story?.node, verdict.story?.step];
-    if (wanted && typeof node === "number" && typeof step === "number") go({ node, step }, true);
-  }, [verdict]);
+    if (typeof node === "number" && typeof step === "number") go({ node, step }, true);
+  }, [run, verdict]);
 }
 
+/** A training that has just been started writes its run in a moment. */
 function NoRun() {
   const t = useTexts();
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || revision.set(revision.get() + 1), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <main class="page alone">
       <Empty say="not_found" />
-      <p><a href="/">{t("all_runs")}</a></p>
+      <p>
+        <a href="/">{t("all_runs")}</a>
+      </p>
     </main>
   );
 }

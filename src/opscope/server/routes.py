@@ -21,6 +21,7 @@ from opscope.views import (
     answers,
     heat_map,
     hit_list,
+    line_trends,
     node_details,
     run_list,
     scope_graph,
@@ -234,6 +235,19 @@ def source_of(
 ) -> Response:
     """One file with what its lines computed."""
     return answer(source_view.source_text(_view(request, run, rank), file, step))
+
+
+@router.get(f"{RANK}/source/trends", response_model=answers.LineTrends)
+def line_trends_of(
+    request: Request,
+    run: RunId,
+    rank: RankNumber,
+    file: Annotated[str, Query(max_length=4096, description="as /files has it")],
+    columns: Annotated[int, Query(ge=2, le=200)] = 24,
+    last: Step = None,
+) -> Response:
+    """What the lines of a file computed over steps."""
+    return answer(line_trends.line_trends(_view(request, run, rank), file, columns, last))
 
 
 @router.get(f"{RANK}/heatmap", response_model=answers.HeatMap)

@@ -387,6 +387,18 @@ class SourceText(TypedDict):
     marks: Sequence[LineMark]
 
 
+class LineTrends(TypedDict):
+    """What the lines of a file computed over steps; one list for each of `lines`."""
+
+    file: str
+    steps: Sequence[int]
+    lines: Sequence[int]
+    values: Sequence[Sequence[Number | None]]
+    """The largest |x| of the line's outputs."""
+    bad: Sequence[Sequence[int]]
+    """1 where a value is not finite."""
+
+
 class HeatMap(TypedDict):
     """One number per scope and step."""
 

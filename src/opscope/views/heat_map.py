@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def _magnitude(rows: Records) -> Floats:
+def magnitudes(rows: Records) -> Floats:
+    """The largest |x| of each row, without NaN."""
     low, high = ends(rows, np.arange(len(rows)))
     largest: Floats = np.fmax(np.abs(low), np.abs(high))
     return largest
@@ -33,7 +34,7 @@ def _finite(rows: Records) -> Floats:
     return finite
 
 
-_LARGEST: dict[str, Callable[[Records], Floats]] = {"max": _magnitude}
+_LARGEST: dict[str, Callable[[Records], Floats]] = {"max": magnitudes}
 _SUMS: dict[str, tuple[Callable[[Records], Floats], Callable[[Records], Floats] | None]] = {
     "mean_abs": (lambda rows: np.nan_to_num(rows["mean_abs"]) * _finite(rows), _finite),
     "l2": (lambda rows: np.nan_to_num(rows["l2"]) ** 2, None),
@@ -60,7 +61,7 @@ def heat_map(
         raise OpscopeError(f'"{stat}" is no statistic of the map; there are {", ".join(STATS)}')
     tree = view.scopes
     scopes = _chosen_scopes(tree, scope, depth)
-    steps = _chosen_steps(view, first, last, columns)
+    steps = chosen_steps(view, first, last, columns)
     found = [_column(tree, view.rows(step), stat) for step in steps]
     base = tree.depths[scopes[0]] if scopes else 0
     return {
@@ -106,7 +107,7 @@ def _first_nodes(tree: ScopeTree) -> NDArray[np.int64]:
     return first
 
 
-def _chosen_steps(view: RankView, first: int | None, last: int | None, columns: int) -> list[int]:
+def chosen_steps(view: RankView, first: int | None, last: int | None, columns: int) -> list[int]:
     """Recorded steps, evenly chosen, and among them always those with hits."""
     steps = [
         step

@@ -23,7 +23,7 @@ def source_files(view: RankView, step: int | None = None) -> SourceFiles:
     numbers, hits = view.numbers(at), view.hits_by_node()
     files: dict[str, dict[int, list[Node]]] = {}
     for node in view.nodes.values():
-        where = _line_of(node)
+        where = line_of(node)
         if where is not None:
             files.setdefault(where[0], {}).setdefault(where[1], []).append(node)
     found = [_file(file, lines, numbers, hits) for file, lines in files.items()]
@@ -36,7 +36,7 @@ def source_text(view: RankView, file: str, step: int | None = None) -> SourceTex
     numbers, hits = view.numbers(at), view.hits_by_node()
     lines: dict[int, list[Node]] = {}
     for node in view.nodes.values():
-        where = _line_of(node)
+        where = line_of(node)
         if where is not None and where[0] == file:
             lines.setdefault(where[1], []).append(node)
     return {
@@ -47,7 +47,7 @@ def source_text(view: RankView, file: str, step: int | None = None) -> SourceTex
     }
 
 
-def _line_of(node: Node) -> tuple[str, int] | None:
+def line_of(node: Node) -> tuple[str, int] | None:
     """The line that a node belongs to; a backward node to that of its forward node."""
     where = node.stack.where
     if where is None or (node.phase is Phase.BACKWARD and node.forward is not None):

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { store, useStore } from "../state/store";
 
 const API = "/api/v1";
-const KEPT = 300;
+const KEPT = 150;
 
 /** Counts up when more was recorded, at most once a second. */
 export const revision = store(0);

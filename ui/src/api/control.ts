@@ -3,22 +3,26 @@ import { request, runPath } from "./client";
 
 export type Verb = "pause" | "continue" | "step" | "next" | "to" | "terminate" | "recheck";
 
-/** The state of a rank that is connected. */
+/** A rank that is connected: running, paused, waiting (before step 0), ended or lost. */
 export interface LiveRank {
   rank: number;
   state: string;
-  step: number | null;
-  node: number | null;
+  reason: string;
+  step: number;
+  /** The node that it holds at. */
+  node: { node: number; name: string } | null;
 }
 export interface LiveState {
   ranks: LiveRank[];
 }
+/** A watchpoint as it stands in a file; what is usual is left out. */
 export interface WatchpointLine {
   id: number;
-  label: string;
   condition: string;
-  params: Record<string, number | string>;
-  enabled: boolean;
+  name?: string;
+  params?: Record<string, number | string>;
+  select?: Record<string, unknown>;
+  enabled?: boolean;
 }
 
 export const tell = (run: string, verb: Verb, more: Record<string, unknown> = {}): Promise<unknown> =>

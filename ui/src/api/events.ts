@@ -20,10 +20,11 @@ export interface News {
 export const news = store<News | null>(null);
 export const connected = store(true);
 
-export function useEvents(run: string): void {
+/** Listen to a run, once it is there. */
+export function useEvents(run: string, isThere: boolean): void {
   useEffect(() => {
     news.set(null);
-    if (!run) return;
+    if (!run || !isThere) return;
     const source = new EventSource(`/api/v1${runPath(run)}/events`);
     let last: News | null = null;
     let first = true;
@@ -54,5 +55,5 @@ export function useEvents(run: string): void {
       document.removeEventListener("visibilitychange", plan);
       connected.set(true);
     };
-  }, [run]);
+  }, [run, isThere]);
 }

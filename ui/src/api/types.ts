@@ -154,6 +154,15 @@ export interface LineMark {
   first_node: number;
 }
 
+/** What the lines of a file computed over steps; one list for each of `lines`. */
+export interface LineTrends {
+  file: string;
+  steps: number[];
+  lines: number[];
+  values: ((number | "NaN" | "Infinity" | "-Infinity" | null)[])[];
+  bad: number[][];
+}
+
 /** How a connected rank stands. */
 export interface LiveRank {
   rank: number;

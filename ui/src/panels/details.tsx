@@ -35,15 +35,23 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
     <div class={stale ? "details stale" : "details"}>
       <header>
         <PhaseMark of={node.phase} />
-        <h2 title={node.name}><Name of={node.name.slice(node.scope ? node.scope.length + 1 : 0)} tail={8} /></h2>
+        <h2 title={node.name}>
+          <Name of={node.name.slice(node.scope ? node.scope.length + 1 : 0)} tail={8} />
+        </h2>
         <span class="grow" />
         <CopyMenu json={() => node} python={() => nodeCode(run?.path ?? "last", node.name, node.step)} />
       </header>
       <div class="facts">
-        <button class="link" title={node.scope} onClick={() => go({ view: "graph", scope: node.scope })}><Name of={node.scope || t("root")} tail={22} /></button>
+        <button class="link" title={node.scope} onClick={() => go({ view: "graph", scope: node.scope })}>
+          <Name of={node.scope || t("root")} tail={22} />
+        </button>
         <span class="faint">{node.op}</span>
         {where && (
-          <button class="link where" title={`${where.file}:${where.line}`} onClick={() => go({ view: "source", file: where.file, line: where.line })}>
+          <button
+            class="link where"
+            title={`${where.file}:${where.line}`}
+            onClick={() => go({ view: "source", file: where.file, line: where.line })}
+          >
             {fileName(where.file)}:{where.line}
           </button>
         )}
@@ -51,12 +59,22 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
       </div>
       {where?.code && <code class="code">{where.code}</code>}
       {run?.live && (
-        <button onClick={() => void tell(place.run, "to", { node: node.id }).then(() => revision.set(revision.get() + 1))}>{t("run_to")}</button>
+        <button
+          onClick={() =>
+            void tell(place.run, "to", { node: node.name }).then(() => revision.set(revision.get() + 1))
+          }
+        >
+          {t("run_to")}
+        </button>
       )}
       {node.passes > 1 && <Passes count={node.passes} at={node.pass_number} />}
       {node.hits.length > 0 && <NodeHits hits={node.hits} />}
-      {node.inputs.map((side) => <SideCard key={`i${side.slot}`} node={node} side={side} />)}
-      {node.outputs.map((side) => <SideCard key={`o${side.slot}`} node={node} side={side} />)}
+      {node.inputs.map((side) => (
+        <SideCard key={`i${side.slot}`} node={node} side={side} />
+      ))}
+      {node.outputs.map((side) => (
+        <SideCard key={`o${side.slot}`} node={node} side={side} />
+      ))}
       <Links node={node} />
       <Arguments node={node} />
       <Stack node={node} />
@@ -70,7 +88,11 @@ function Passes({ count, at }: { count: number; at: number }) {
     <label class="field">
       {t("pass")}
       <select value={at} onChange={(e) => go({ pass: Number(e.currentTarget.value) })}>
-        {Array.from({ length: count }, (_, number) => <option key={number} value={number}>{number}</option>)}
+        {Array.from({ length: count }, (_, number) => (
+          <option key={number} value={number}>
+            {number}
+          </option>
+        ))}
       </select>
       / {count}
     </label>
@@ -82,7 +104,11 @@ function NodeHits({ hits }: { hits: HitLine[] }) {
   return (
     <section>
       {hits.slice(0, FEW).map((hit) => (
-        <button key={`${hit.step}${hit.condition}${hit.slot}`} class="hitline" onClick={() => go({ step: hit.step })}>
+        <button
+          key={`${hit.step}${hit.condition}${hit.slot}`}
+          class="hitline"
+          onClick={() => go({ step: hit.step })}
+        >
           <span class="condition">{hit.label}</span> {t("step")} {hit.step}: {hit.message}
         </button>
       ))}
@@ -97,19 +123,30 @@ function Links({ node }: { node: NodeDetails }) {
   return (
     <section class="links">
       {node.forward !== null && (
-        <p><span class="faint">{t("gradient_here")}</span> <button class="link" onClick={() => select(node.forward!)}>#{node.forward}</button></p>
+        <p>
+          <span class="faint">{t("gradient_here")}</span>{" "}
+          <button class="link" onClick={() => select(node.forward!)}>
+            #{node.forward}
+          </button>
+        </p>
       )}
       {node.backward.length > 0 && (
         <p>
           <span class="faint">{t("gradients_of_it")}</span>{" "}
-          {node.backward.slice(0, FEW).map((id) => <button key={id} class="link" onClick={() => select(id)}>#{id}</button>)}
+          {node.backward.slice(0, FEW).map((id) => (
+            <button key={id} class="link" onClick={() => select(id)}>
+              #{id}
+            </button>
+          ))}
         </p>
       )}
       {readers.length > 0 && (
         <div>
           <span class="faint">{t("feeds")}</span>
           {readers.slice(0, FEW).map((one) => (
-            <button key={one.node} class="link line" title={one.name} onClick={() => select(one.node)}><Name of={one.name} tail={24} /></button>
+            <button key={one.node} class="link line" title={one.name} onClick={() => select(one.node)}>
+              <Name of={one.name} tail={24} />
+            </button>
           ))}
           {readers.length > FEW && <span class="faint">{t("more", readers.length - FEW)}</span>}
         </div>
@@ -130,7 +167,12 @@ function Arguments({ node }: { node: NodeDetails }) {
     <section>
       <h3>{t("arguments")}</h3>
       <dl class="arguments">
-        {shown.map(([name, words]) => [<dt key={name}>{name}</dt>, <dd key={`${name}=`} title={words}>{words.slice(0, 300)}</dd>])}
+        {shown.map(([name, words]) => [
+          <dt key={name}>{name}</dt>,
+          <dd key={`${name}=`} title={words}>
+            {words.slice(0, 300)}
+          </dd>,
+        ])}
       </dl>
     </section>
   );

@@ -26,7 +26,11 @@ export function Help({ onClose }: { onClose: () => void }) {
       <table>
         {KEYS.map(([keys, say]) => (
           <tr key={say}>
-            <td>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</td>
+            <td>
+              {keys.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </td>
             <td>{t(say)}</td>
           </tr>
         ))}

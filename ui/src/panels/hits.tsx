@@ -26,23 +26,49 @@ export function HitList() {
   );
   const conditions = [...new Set(strip?.lanes.map((lane) => lane.condition) ?? [])];
   const isFiltered = onlyStep || place.condition !== "";
-  if (list.total === 0 && !isFiltered) return <Empty say="hits_empty" />;
+  if (list.total === 0 && !isFiltered)
+    return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
   return (
     <>
       <div class="filters pair">
-        <select aria-label={t("any_condition")} value={place.condition} onChange={(e) => go({ condition: e.currentTarget.value }, true)}>
+        <select
+          aria-label={t("any_condition")}
+          value={place.condition}
+          onChange={(e) => go({ condition: e.currentTarget.value }, true)}
+        >
           <option value="">{t("any_condition")}</option>
-          {conditions.map((condition) => <option key={condition} value={condition}>{condition}</option>)}
+          {conditions.map((condition) => (
+            <option key={condition} value={condition}>
+              {condition}
+            </option>
+          ))}
         </select>
-        <button class={onlyStep ? "chip on" : "chip"} aria-pressed={onlyStep} onClick={() => setOnlyStep(!onlyStep)}>{t("this_step")}</button>
+        <button
+          class={onlyStep ? "chip on" : "chip"}
+          aria-pressed={onlyStep}
+          onClick={() => setOnlyStep(!onlyStep)}
+        >
+          {t("this_step")}
+        </button>
       </div>
       <div class="listhead">
-        <span class="faint">{list.total === undefined ? t("loading") : t("hits_total", count(list.total))}</span>
+        <span class="faint">
+          {list.total === undefined ? t("loading") : t("hits_total", count(list.total))}
+        </span>
         <span class="grow" />
-        <CopyMenu json={() => Array.from({ length: list.total ?? 0 }, (_, index) => list.at(index)).filter(Boolean)} python={() => hitsCode(run?.path ?? "last")} />
+        <CopyMenu
+          json={() => Array.from({ length: list.total ?? 0 }, (_, index) => list.at(index)).filter(Boolean)}
+          python={() => hitsCode(run?.path ?? "last")}
+        />
       </div>
-      <VirtualList count={list.total ?? 0} height={ROW} onRange={list.see} role="list" label={t("hits")}
-        row={(index) => <HitItem key={index} hit={list.at(index)} />} />
+      <VirtualList
+        count={list.total ?? 0}
+        height={ROW}
+        onRange={list.see}
+        role="list"
+        label={t("hits")}
+        row={(index) => <HitItem key={index} hit={list.at(index)} />}
+      />
     </>
   );
 }
@@ -52,15 +78,28 @@ function HitItem({ hit }: { hit: HitLine | undefined }) {
   const { place } = useLooking();
   if (!hit) return <div class="item" style={{ height: `${ROW}px` }} />;
   const chosen = hit.node !== null && hit.node === place.node && hit.step === place.step;
-  const open = (): void => (hit.node === null ? go({ step: hit.step }) : select(hit.node, { step: hit.step }));
+  const open = (): void =>
+    hit.node === null ? go({ step: hit.step }) : select(hit.node, { step: hit.step });
   const asked = Object.entries(hit.params).map(([name, found]) => `${name} ${short(found)}`);
   const found = Object.entries(hit.actual).map(([name, number]) => `${name} ${short(number)}`);
-  const numbers = [asked.length ? `${t("threshold")} ${asked.join(", ")}` : "", found.length ? `${t("actual")} ${found.join(", ")}` : ""].filter(Boolean);
+  const numbers = [
+    asked.length ? `${t("threshold")} ${asked.join(", ")}` : "",
+    found.length ? `${t("actual")} ${found.join(", ")}` : "",
+  ].filter(Boolean);
   return (
-    <div class={chosen ? "item hititem chosen" : "item hititem"} role="listitem" data-row style={{ height: `${ROW}px` }} onClick={open} title={[hit.message, ...numbers].join("\n")}>
+    <div
+      class={chosen ? "item hititem chosen" : "item hititem"}
+      role="listitem"
+      data-row
+      style={{ height: `${ROW}px` }}
+      onClick={open}
+      title={[hit.message, ...numbers].join("\n")}
+    >
       <div class="itemline">
         <span class="condition">{hit.label}</span>
-        <span class="num">{t("step")} {hit.step}</span>
+        <span class="num">
+          {t("step")} {hit.step}
+        </span>
         <span class="grow" />
         <span class="where">{shownPlace(hit.where)}</span>
       </div>

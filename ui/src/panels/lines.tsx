@@ -20,7 +20,8 @@ export function LineList() {
   const [text, setText] = useState("");
   const files = useAnswer<SourceFiles>(aboutStep(place, "files"), moving);
   if (!files.data) return <Waiting answer={files} />;
-  if (!files.data.files.length) return <Empty say="lines_empty" />;
+  if (!files.data.files.length)
+    return run?.lacks.code ? <p class="empty">{run.lacks.code}</p> : <Empty say="lines_empty" />;
   return (
     <>
       <div class="filters pair">
@@ -29,7 +30,12 @@ export function LineList() {
       </div>
       <div class="scroll" role="list">
         {files.data.files.map((file) => (
-          <FileLines key={file.file} file={file} text={text.toLowerCase()} first={files.data!.files.length <= 6} />
+          <FileLines
+            key={file.file}
+            file={file}
+            text={text.toLowerCase()}
+            first={files.data!.files.length <= 6}
+          />
         ))}
       </div>
     </>
@@ -41,7 +47,10 @@ function FileLines({ file, text, first }: { file: SourceFile; text: string; firs
   const { place, moving } = useLooking();
   const [open, setOpen] = useState(first);
   const shown = open || text !== "";
-  const source = useAnswer<SourceText>(shown ? aboutStep(place, "source", { file: file.file }) : null, moving);
+  const source = useAnswer<SourceText>(
+    shown ? aboutStep(place, "source", { file: file.file }) : null,
+    moving,
+  );
   const marks = (source.data?.marks ?? []).filter(
     (mark) =>
       !text ||
@@ -59,19 +68,25 @@ function FileLines({ file, text, first }: { file: SourceFile; text: string; firs
         <BadCount nan={file.nan} inf={file.inf} />
         <span class="faint num small">{file.nodes}</span>
       </button>
-      {shown && marks.slice(0, MOST).map((mark) => (
-        <div key={mark.line} class={place.file === file.file && place.line === mark.line ? "lineitem chosen" : "lineitem"} role="listitem" data-row
-          title={source.data?.text[mark.line - 1]?.trim()}
-          onClick={() => select(mark.first_node, { file: file.file, line: mark.line, view: "source" })}
-          onDblClick={() => go({ list: "nodes", text: `${file.name}:${mark.line}` })}>
-          <span class="num lineno">{mark.line}</span>
-          <code>{source.data?.text[mark.line - 1]?.trim() ?? mark.ops.join(", ")}</code>
-          <span class="grow" />
-          {mark.hits > 0 && <span class="hit" />}
-          <BadCount nan={mark.nan} inf={mark.inf} />
-          <span class="faint num small">{mark.nodes}</span>
-        </div>
-      ))}
+      {shown &&
+        marks.slice(0, MOST).map((mark) => (
+          <div
+            key={mark.line}
+            class={place.file === file.file && place.line === mark.line ? "lineitem chosen" : "lineitem"}
+            role="listitem"
+            data-row
+            title={source.data?.text[mark.line - 1]?.trim()}
+            onClick={() => select(mark.first_node, { file: file.file, line: mark.line, view: "source" })}
+            onDblClick={() => go({ list: "nodes", text: `${file.name}:${mark.line}` })}
+          >
+            <span class="num lineno">{mark.line}</span>
+            <code>{source.data?.text[mark.line - 1]?.trim() ?? mark.ops.join(", ")}</code>
+            <span class="grow" />
+            {mark.hits > 0 && <span class="hit" />}
+            <BadCount nan={mark.nan} inf={mark.inf} />
+            <span class="faint num small">{mark.nodes}</span>
+          </div>
+        ))}
       {shown && marks.length > MOST && <p class="faint more">{t("more", marks.length - MOST)}</p>}
     </div>
   );

@@ -19,9 +19,17 @@ export function Lists() {
     <>
       <nav class="tabs" role="tablist">
         {names.map((name) => (
-          <button key={name} role="tab" aria-selected={shown === name} class={shown === name ? "on" : ""} onClick={() => go({ list: name })}>
+          <button
+            key={name}
+            role="tab"
+            aria-selected={shown === name}
+            class={shown === name ? "on" : ""}
+            onClick={() => go({ list: name })}
+          >
             {t(name)}
-            {name === "hits" && verdict && verdict.hits > 0 && <span class="hits">{brief(verdict.hits)}</span>}
+            {name === "hits" && verdict && verdict.hits > 0 && (
+              <span class="hits">{brief(verdict.hits)}</span>
+            )}
           </button>
         ))}
       </nav>

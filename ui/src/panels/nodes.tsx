@@ -34,25 +34,54 @@ export function NodeListPanel() {
       <div class="filters">
         <Typed id="filter" say={t("filter")} value={place.text} onChange={(text) => go({ text }, true)} />
         <div class="pair">
-          <select aria-label={t("any_phase")} value={place.phase} onChange={(e) => go({ phase: e.currentTarget.value }, true)}>
+          <select
+            aria-label={t("any_phase")}
+            value={place.phase}
+            onChange={(e) => go({ phase: e.currentTarget.value }, true)}
+          >
             <option value="">{t("any_phase")}</option>
-            {PHASES.map((phase) => <option key={phase} value={phase}>{named("phase", phase)}</option>)}
+            {PHASES.map((phase) => (
+              <option key={phase} value={phase}>
+                {named("phase", phase)}
+              </option>
+            ))}
           </select>
-          <select aria-label={t("any_kind")} value={place.kind} onChange={(e) => go({ kind: e.currentTarget.value }, true)}>
+          <select
+            aria-label={t("any_kind")}
+            value={place.kind}
+            onChange={(e) => go({ kind: e.currentTarget.value }, true)}
+          >
             <option value="">{t("any_kind")}</option>
-            {KINDS.map((kind) => <option key={kind} value={kind}>{named("kind", kind)}</option>)}
+            {KINDS.map((kind) => (
+              <option key={kind} value={kind}>
+                {named("kind", kind)}
+              </option>
+            ))}
           </select>
           <Typed id="op" say={t("any_op")} value={place.op} onChange={(op) => go({ op }, true)} />
         </div>
       </div>
       <div class="listhead">
-        <span class="faint">{list.total === undefined ? t("loading") : t("of_total", count(list.total))}</span>
+        <span class="faint">
+          {list.total === undefined ? t("loading") : t("of_total", count(list.total))}
+        </span>
         <span class="grow" />
-        <CopyMenu json={() => ({ ...filters, nodes: seen(list.at, list.total) })} python={() => nodesCode(run?.path ?? "last", here().text)} />
+        <CopyMenu
+          json={() => ({ ...filters, nodes: seen(list.at, list.total) })}
+          python={() => nodesCode(run?.path ?? "last", here().text)}
+        />
       </div>
       {list.total === 0 && <Empty say="nodes_empty" />}
-      <VirtualList count={list.total ?? 0} height={ROW} onRange={list.see} role="list" label={t("nodes")}
-        row={(index) => <NodeItem key={index} node={list.at(index)} chosen={list.at(index)?.id === place.node} />} />
+      <VirtualList
+        count={list.total ?? 0}
+        height={ROW}
+        onRange={list.see}
+        role="list"
+        label={t("nodes")}
+        row={(index) => (
+          <NodeItem key={index} node={list.at(index)} chosen={list.at(index)?.id === place.node} />
+        )}
+      />
     </>
   );
 }
@@ -69,7 +98,14 @@ function seen(at: (index: number) => NodeLine | undefined, total = 0): NodeLine[
 export function NodeItem({ node, chosen }: { node: NodeLine | undefined; chosen: boolean }) {
   if (!node) return <div class="item" style={{ height: `${ROW}px` }} />;
   return (
-    <div class={chosen ? "item chosen" : "item"} role="listitem" data-row data-node={node.id} style={{ height: `${ROW}px` }} onClick={() => select(node.id)}>
+    <div
+      class={chosen ? "item chosen" : "item"}
+      role="listitem"
+      data-row
+      data-node={node.id}
+      style={{ height: `${ROW}px` }}
+      onClick={() => select(node.id)}
+    >
       <div class="itemline">
         <PhaseMark of={node.phase} />
         <Name of={node.name} tail={20} />
@@ -79,7 +115,9 @@ export function NodeItem({ node, chosen }: { node: NodeLine | undefined; chosen:
       </div>
       <div class="itemline small">
         <span class="where">{shownPlace(node.where)}</span>
-        {(node.parameter || node.gradient_of) && <Name of={node.parameter || `∂ ${node.gradient_of}`} tail={10} />}
+        {(node.parameter || node.gradient_of) && (
+          <Name of={node.parameter || `∂ ${node.gradient_of}`} tail={10} />
+        )}
         <span class="grow" />
         <Range low={node.min} high={node.max} />
       </div>
@@ -88,7 +126,17 @@ export function NodeItem({ node, chosen }: { node: NodeLine | undefined; chosen:
 }
 
 /** A field that tells what was typed after a short rest. */
-export function Typed({ id, say, value, onChange }: { id: string; say: string; value: string; onChange: (text: string) => void }) {
+export function Typed({
+  id,
+  say,
+  value,
+  onChange,
+}: {
+  id: string;
+  say: string;
+  value: string;
+  onChange: (text: string) => void;
+}) {
   const [typed, setTyped] = useState(value);
   useEffect(() => setTyped(value), [value]);
   useEffect(() => {
@@ -97,7 +145,15 @@ export function Typed({ id, say, value, onChange }: { id: string; say: string; v
     return () => clearTimeout(timer);
   }, [typed]);
   return (
-    <input id={id} type="search" placeholder={say} aria-label={say} value={typed} spellcheck={false} maxLength={1000}
-      onInput={(e) => setTyped(e.currentTarget.value)} />
+    <input
+      id={id}
+      type="search"
+      placeholder={say}
+      aria-label={say}
+      value={typed}
+      spellcheck={false}
+      maxLength={1000}
+      onInput={(e) => setTyped(e.currentTarget.value)}
+    />
   );
 }

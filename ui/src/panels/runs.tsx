@@ -5,7 +5,7 @@ import type { RunLine } from "../api/types";
 import { bytes, count, fileName, moment } from "../format";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
-import { Number_ } from "../parts/number";
+import { Figure } from "../parts/number";
 import { linkTo, openRun } from "../state/place";
 import { useStore } from "../state/store";
 import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
@@ -24,14 +24,27 @@ export function RunsPage() {
   return (
     <div class="page runs">
       <header class="topbar">
-        <span class="brand"><img src="/icon.svg" alt="" width="18" height="18" />opscope</span>
+        <span class="brand">
+          <img src="/icon.svg" alt="" width="18" height="18" />
+          opscope
+        </span>
         <b>{t("runs")}</b>
         <span class="grow" />
-        <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>{useStore(shownTheme) === "dark" ? "☀" : "☾"}</button>
-        <button class="quiet" onClick={switchLanguage}>{t("language")}</button>
+        <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>
+          {useStore(shownTheme) === "dark" ? "☀" : "☾"}
+        </button>
+        <button class="quiet" onClick={switchLanguage}>
+          {t("language")}
+        </button>
       </header>
       <main>
-        {!runs.data ? <Waiting answer={runs} /> : runs.data.length === 0 ? <Empty say="runs_empty" /> : <RunTable runs={runs.data} />}
+        {!runs.data ? (
+          <Waiting answer={runs} />
+        ) : runs.data.length === 0 ? (
+          <Empty say="runs_empty" />
+        ) : (
+          <RunTable runs={runs.data} />
+        )}
       </main>
     </div>
   );
@@ -57,15 +70,24 @@ function RunTable({ runs }: { runs: RunLine[] }) {
         {runs.map((run) => (
           <tr key={run.id} onClick={() => openRun(run.id)}>
             <td>
-              <a href={linkTo({ run: run.id })} onClick={(e) => (e.preventDefault(), e.stopPropagation(), openRun(run.id))}><Name of={run.name} tail={10} /></a>
+              <a
+                href={linkTo({ run: run.id })}
+                onClick={(e) => (e.preventDefault(), e.stopPropagation(), openRun(run.id))}
+              >
+                <Name of={run.name} tail={10} />
+              </a>
               {run.kind === "dump" && <span class="chip">{t("dump")}</span>}
               <span class="faint"> {fileName(run.script)}</span>
             </td>
-            <td><State words={run.state} /></td>
+            <td>
+              <State words={run.state} />
+            </td>
             <td class="num">{moment(run.started, spoken)}</td>
             <td class="end num">{run.ranks}</td>
             <td class="end num">{count(run.steps)}</td>
-            <td class="end"><Number_ of={run.loss} /></td>
+            <td class="end">
+              <Figure of={run.loss} />
+            </td>
             <td class="end num">{bytes(run.size)}</td>
           </tr>
         ))}
@@ -80,7 +102,8 @@ function State({ words }: { words: string }) {
   return (
     <span class={`state state-${kind}`} title={words}>
       <span class="dot" />
-      {named("state", kind)}<span class="faint">{reason}</span>
+      {named("state", kind)}
+      <span class="faint">{reason}</span>
     </span>
   );
 }

@@ -45,16 +45,35 @@ export function Search() {
     event.preventDefault();
   };
   return (
-    <div class="search" onFocusOut={(e) => !e.currentTarget.contains(e.relatedTarget as Node) && setOpen(false)}>
-      <input id="search" type="search" placeholder={t("search")} aria-label={t("search")} value={text} autocomplete="off"
-        spellcheck={false} maxLength={1000} onFocus={() => setOpen(true)} onKeyDown={onKey}
-        onInput={(e) => (setText(e.currentTarget.value), setAt(0), setOpen(true))} />
+    <div
+      class="search"
+      onFocusOut={(e) => !e.currentTarget.contains(e.relatedTarget as Node) && setOpen(false)}
+    >
+      <input
+        id="search"
+        type="search"
+        placeholder={t("search")}
+        aria-label={t("search")}
+        value={text}
+        autocomplete="off"
+        spellcheck={false}
+        maxLength={1000}
+        onFocus={() => setOpen(true)}
+        onKeyDown={onKey}
+        onInput={(e) => (setText(e.currentTarget.value), setAt(0), setOpen(true))}
+      />
       <kbd>/</kbd>
       {found && (
         <div class="found" role="listbox">
           {found.nodes.map((node, index) => (
-            <button key={node.id} role="option" aria-selected={index === at} class={index === at ? "row on" : "row"}
-              onMouseDown={(e) => e.preventDefault()} onClick={() => choose(node)}>
+            <button
+              key={node.id}
+              role="option"
+              aria-selected={index === at}
+              class={index === at ? "row on" : "row"}
+              onMouseDown={(e) => e.preventDefault()}
+              onClick={() => choose(node)}
+            >
               <PhaseMark of={node.phase} />
               <Name of={node.name} tail={26} />
               <span class="where">{node.parameter || node.gradient_of || shownPlace(node.where)}</span>
@@ -63,7 +82,11 @@ export function Search() {
           ))}
           {found.total === 0 && <p class="empty">{t("search_none")}</p>}
           {found.total > 0 && (
-            <button class={at >= found.nodes.length ? "row all on" : "row all"} onMouseDown={(e) => e.preventDefault()} onClick={showAll}>
+            <button
+              class={at >= found.nodes.length ? "row all on" : "row all"}
+              onMouseDown={(e) => e.preventDefault()}
+              onClick={showAll}
+            >
               {t("search_all", count(found.total))}
             </button>
           )}

@@ -12,7 +12,9 @@ export function Stack({ node }: { node: NodeDetails }) {
     <section class="stack">
       <h3>{t("stack")}</h3>
       {own.length === 0 && <p class="faint">{t("outside_files")}</p>}
-      {own.map((frame, index) => <Frame key={`${frame.file}:${frame.line}:${index}`} frame={frame} first={index === 0} />)}
+      {own.map((frame, index) => (
+        <Frame key={`${frame.file}:${frame.line}:${index}`} frame={frame} first={index === 0} />
+      ))}
     </section>
   );
 }
@@ -24,17 +26,42 @@ function Frame({ frame, first }: { frame: StackLine; first: boolean }) {
   return (
     <div class="frame">
       <div class="framehead">
-        <button class="twist quiet" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "▾" : "▸"}</button>
-        <button class="link where" title={`${frame.file}:${frame.line}`} onClick={() => go({ view: "source", file: frame.file, line: frame.line })}>{place}</button>
+        <button class="twist quiet" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "▾" : "▸"}
+        </button>
+        <button
+          class="link where"
+          title={`${frame.file}:${frame.line}`}
+          onClick={() => go({ view: "source", file: frame.file, line: frame.line })}
+        >
+          {place}
+        </button>
         <span class="faint clip">{frame.function}</span>
         <span class="grow" />
-        <button class="quiet" title={t("search_line")} aria-label={t("search_line")} onClick={() => go({ list: "nodes", text: place, phase: "", kind: "", op: "" })}>⌕</button>
-        <a class="quiet" href={`vscode://file${frame.file}:${frame.line}`} title={t("open_editor")} aria-label={t("open_editor")}>↗</a>
+        <button
+          class="quiet"
+          title={t("search_line")}
+          aria-label={t("search_line")}
+          onClick={() => go({ list: "nodes", text: place, phase: "", kind: "", op: "" })}
+        >
+          ⌕
+        </button>
+        <a
+          class="quiet"
+          href={`vscode://file${frame.file}:${frame.line}`}
+          title={t("open_editor")}
+          aria-label={t("open_editor")}
+        >
+          ↗
+        </a>
       </div>
       {open && frame.around.length > 0 && (
         <pre>
           {frame.around.map((line, index) => (
-            <div key={index} class={frame.first + index === frame.line ? "on" : ""}><span class="lineno">{frame.first + index}</span>{line || " "}</div>
+            <div key={index} class={frame.first + index === frame.line ? "on" : ""}>
+              <span class="lineno">{frame.first + index}</span>
+              {line || " "}
+            </div>
           ))}
         </pre>
       )}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Verdict } from "../api/types";
 import { count, kind, short, shownPlace } from "../format";
 import { Name } from "../parts/name";
-import { Number_, Range } from "../parts/number";
+import { Figure, Range } from "../parts/number";
 import { PhaseMark } from "../parts/phase";
 import { go, select } from "../state/place";
 import { useTexts } from "../texts";
@@ -14,23 +14,36 @@ export function StoryPanel({ verdict, story }: { verdict: Verdict; story: Story 
   const others = verdict.groups.filter((group) => !story || group.node !== story.node);
   return (
     <div class="story">
-      {story && <dl><Origin story={story} /></dl>}
-      <dl>
-      {story && <Surroundings story={story} />}
-      {others.length > 0 && (
-        <Fact label={t("v_others")}>
-          {others.slice(0, 8).map((group) => (
-            <button key={`${group.condition}${group.name}`} class="link line"
-              onClick={() => (group.node === null ? go({ step: group.first_step }) : select(group.node, { step: group.first_step }))}>
-              <b>{group.condition}</b> {group.message} · {t("step")} {group.first_step}
-              {group.count > 1 && ` … ${group.last_step} (×${group.count})`}
-            </button>
-          ))}
-          {others.length > 8 && (
-            <button class="link" onClick={() => go({ list: "hits" })}>{t("more", others.length - 8)}</button>
-          )}
-        </Fact>
+      {story && (
+        <dl>
+          <Origin story={story} />
+        </dl>
       )}
+      <dl>
+        {story && <Surroundings story={story} />}
+        {others.length > 0 && (
+          <Fact label={t("v_others")}>
+            {others.slice(0, 8).map((group) => (
+              <button
+                key={`${group.condition}${group.name}`}
+                class="link line"
+                onClick={() =>
+                  group.node === null
+                    ? go({ step: group.first_step })
+                    : select(group.node, { step: group.first_step })
+                }
+              >
+                <b>{group.condition}</b> {group.message} · {t("step")} {group.first_step}
+                {group.count > 1 && ` … ${group.last_step} (×${group.count})`}
+              </button>
+            ))}
+            {others.length > 8 && (
+              <button class="link" onClick={() => go({ list: "hits" })}>
+                {t("more", others.length - 8)}
+              </button>
+            )}
+          </Fact>
+        )}
       </dl>
     </div>
   );
@@ -50,9 +63,21 @@ function Origin({ story }: { story: Story }) {
           <code class="where">{shownPlace(story.where)}</code> <code>{story.code}</code>
         </Fact>
       )}
-      <Fact label={t("v_inputs")}>{story.inputs.map((input) => <ValueLine key={input.slot} of={input} />)}</Fact>
-      <Fact label={t("v_outputs")}>{story.outputs.map((output) => <ValueLine key={output.slot} of={output} />)}</Fact>
-      {story.advice && <Fact label={t("v_advice")}><b>{story.advice}</b></Fact>}
+      <Fact label={t("v_inputs")}>
+        {story.inputs.map((input) => (
+          <ValueLine key={input.slot} of={input} />
+        ))}
+      </Fact>
+      <Fact label={t("v_outputs")}>
+        {story.outputs.map((output) => (
+          <ValueLine key={output.slot} of={output} />
+        ))}
+      </Fact>
+      {story.advice && (
+        <Fact label={t("v_advice")}>
+          <b>{story.advice}</b>
+        </Fact>
+      )}
     </>
   );
 }
@@ -105,14 +130,21 @@ function ValueLine({ of }: { of: StoryValue }) {
   const bad = Number(of.nan ?? 0) + Number(of.posinf ?? 0) + Number(of.neginf ?? 0);
   return (
     <div class="line">
-      <span class="num">{of.slot}</span> <code>{kind(of.dtype, of.shape)}</code> <Range low={of.min} high={of.max} />
-      <span class="faint"> {t("mean")} </span><Number_ of={of.mean} />
+      <span class="num">{of.slot}</span> <code>{kind(of.dtype, of.shape)}</code>{" "}
+      <Range low={of.min} high={of.max} />
+      <span class="faint"> {t("mean")} </span>
+      <Figure of={of.mean} />
       {bad > 0 && (
-        <span class="bad"> {[
-          Number(of.nan) ? `${count(of.nan)} NaN` : "",
-          Number(of.posinf) ? `${count(of.posinf)} +Inf` : "",
-          Number(of.neginf) ? `${count(of.neginf)} −Inf` : "",
-        ].filter(Boolean).join(", ")}</span>
+        <span class="bad">
+          {" "}
+          {[
+            Number(of.nan) ? `${count(of.nan)} NaN` : "",
+            Number(of.posinf) ? `${count(of.posinf)} +Inf` : "",
+            Number(of.neginf) ? `${count(of.neginf)} −Inf` : "",
+          ]
+            .filter(Boolean)
+            .join(", ")}
+        </span>
       )}
       {of.source && <span class="faint"> {of.source}</span>}
     </div>

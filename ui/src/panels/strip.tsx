@@ -18,7 +18,7 @@ import { useTexts } from "../texts";
 const HEIGHT = 92;
 const SIDE = 56;
 const LANE = 13;
-const LANES = 5;
+const LANES = 50;
 
 export function StepStrip({ answer }: { answer: Answer<Strip> }) {
   const t = useTexts();
@@ -31,10 +31,17 @@ export function StepStrip({ answer }: { answer: Answer<Strip> }) {
   return (
     <section class="strip" aria-label={t("loss")}>
       <div class="legend">
-        <span class="key loss">{t("loss")} <b class={numClass(strip?.loss[index])}>{short(strip?.loss[index])}</b></span>
-        <span class="key norm">{t("gradient_norm")} <b class={numClass(strip?.gradient_norm[index])}>{short(strip?.gradient_norm[index])}</b></span>
+        <span class="key loss">
+          {t("loss")} <b class={numClass(strip?.loss[index])}>{short(strip?.loss[index])}</b>
+        </span>
+        <span class="key norm">
+          {t("gradient_norm")}{" "}
+          <b class={numClass(strip?.gradient_norm[index])}>{short(strip?.gradient_norm[index])}</b>
+        </span>
         <span class="grow" />
-        <button class={log ? "chip on" : "chip"} aria-pressed={log} onClick={switchLog}>{t("log_scale")}</button>
+        <button class={log ? "chip on" : "chip"} aria-pressed={log} onClick={switchLog}>
+          {t("log_scale")}
+        </button>
         <CopyMenu json={() => strip} python={() => stepsCode(run?.path ?? "last", place.rank)} />
       </div>
       {strip?.steps.length ? <Chart strip={strip} log={log} at={at} /> : <Empty say="strip_empty" />}
@@ -80,13 +87,18 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
     const line = cursor.current;
     if (!plot.current || !line) return;
     line.hidden = atNow.current === null;
-    if (atNow.current !== null) line.style.left = `${plot.current.valToPos(atNow.current, "x") + plot.current.bbox.left / devicePixelRatio}px`;
+    if (atNow.current !== null)
+      line.style.left = `${plot.current.valToPos(atNow.current, "x") + plot.current.bbox.left / devicePixelRatio}px`;
   };
   const atNow = useRef(at);
   atNow.current = at;
   useLayoutEffect(() => {
     if (!chart.current || width < 50) return;
-    const made = new uPlot(options(width, log, () => latest.current, place), data, chart.current);
+    const made = new uPlot(
+      options(width, log, () => latest.current, place),
+      data,
+      chart.current,
+    );
     plot.current = made;
     place();
     return () => {
@@ -116,11 +128,25 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
 }
 
 function options(width: number, log: boolean, strip: () => Strip, place: () => void): uPlot.Options {
-  const ink = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-  const numbers = (_: uPlot, found: number[]): string[] => found.map((one) => (one === null ? "" : tick(one)));
-  const scale: uPlot.Scale = log ? { distr: 3 } : {};
+  const ink = {
+    stroke: colour("soft"),
+    grid: { stroke: colour("grid"), width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui, sans-serif",
+  };
+  const numbers = (_: uPlot, found: number[]): string[] =>
+    found.map((one) => (one === null ? "" : tick(one)));
+  const range = (_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax => {
+    if (low === null || high === null) return log ? [1, 10] : [0, 1]; // an axis without numbers keeps its place
+    return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
+  };
+  const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
-    stroke: colour(name), width: 1.5, scale: shown, points: { show: (u) => u.data[0].length < 3, size: 4 }, spanGaps: false,
+    stroke: colour(name),
+    width: 1.5,
+    scale: shown,
+    points: { show: (u) => u.data[0].length < 3, size: 4 },
+    spanGaps: false,
   });
   return {
     width,
@@ -131,9 +157,24 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
     scales: { x: { time: false }, loss: scale, norm: { ...scale } },
     series: [{}, line("accent", "loss"), line("second", "norm")],
     axes: [
-      { ...ink, size: 18, gap: 1, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
+      {
+        ...ink,
+        size: 18,
+        gap: 1,
+        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
+      },
       { ...ink, scale: "loss", size: SIDE, gap: 6, values: numbers, splits: few, filter: all },
-      { ...ink, scale: "norm", side: 1, size: SIDE, gap: 6, values: numbers, grid: { show: false }, splits: few, filter: all },
+      {
+        ...ink,
+        scale: "norm",
+        side: 1,
+        size: SIDE,
+        gap: 6,
+        values: numbers,
+        grid: { show: false },
+        splits: few,
+        filter: all,
+      },
     ],
     hooks: { draw: [(u) => drawBad(u, strip())], ready: [place], setScale: [place], setSize: [place] },
   };
@@ -142,7 +183,8 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
 const all = (_: uPlot, splits: number[]): number[] => splits;
 
 /** Three marks on an axis are enough. */
-function few(u: uPlot, _axis: number, low: number, high: number): number[] {
+function few(u: uPlot, axis: number, low: number, high: number): number[] {
+  if (!u.data[axis]?.some((one) => one !== null)) return [];
   const log = u.scales.loss?.distr === 3;
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [];
   if (!log || low <= 0) return [low, (low + high) / 2, high];
@@ -169,7 +211,18 @@ function drawBad(u: uPlot, strip: Strip): void {
   context.restore();
 }
 
-function Lanes({ lanes, plot, width, steps }: { lanes: Lane[]; plot: uPlot | null; width: number; steps: number[] }) {
+function Lanes({
+  lanes,
+  plot,
+  width,
+  steps,
+}: {
+  lanes: Lane[];
+  plot: uPlot | null;
+  width: number;
+  steps: number[];
+}) {
+  const t = useTexts();
   const canvas = useRef<HTMLCanvasElement>(null);
   const look = useStore(shownTheme);
   const shown = lanes.slice(0, LANES);
@@ -191,12 +244,19 @@ function Lanes({ lanes, plot, width, steps }: { lanes: Lane[]; plot: uPlot | nul
       for (const step of shown[row]!.steps) context.fillRect(x(step) - 2, row * LANE + 2, 4, LANE - 5);
     });
   }, [lanes, width, look, plot, steps]);
-  if (!shown.length) return null;
   return (
     <div class="lanes">
+      {!shown.length && <span class="lane faint">{t("no_hits_yet")}</span>}
       <canvas ref={canvas} style={{ width: `${width}px`, height: `${shown.length * LANE}px` }} />
       {shown.map((lane, row) => (
-        <span key={lane.watchpoint} class="lane" style={{ top: `${row * LANE}px` }} title={`${lane.label}: ${lane.steps.length}`}>{lane.label}</span>
+        <span
+          key={lane.watchpoint}
+          class="lane"
+          style={{ top: `${row * LANE}px` }}
+          title={`${lane.label}: ${lane.steps.length}`}
+        >
+          {lane.label}
+        </span>
       ))}
     </div>
   );

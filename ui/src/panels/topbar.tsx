@@ -1,5 +1,7 @@
 // The top bar: where am I, what is it doing.
 import type { ComponentChildren } from "preact";
+import { runPath, useAnswer } from "../api/client";
+import type { LiveState } from "../api/control";
 import { news } from "../api/events";
 import { Name } from "../parts/name";
 import { StepField } from "../parts/step_field";
@@ -19,17 +21,25 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
         <img src="/icon.svg" alt="" width="18" height="18" />
         opscope
       </a>
-      <button class="runname" title={`${run?.path ?? place.run}\n${run?.command.join(" ") ?? ""}`} onClick={() => openRun("")}>
+      <button
+        class="runname"
+        title={`${run?.path ?? place.run}\n${run?.command.join(" ") ?? ""}`}
+        onClick={() => openRun("")}
+      >
         <Name of={run?.name ?? place.run} tail={8} />
         <span class="faint">▾</span>
       </button>
       {run && run.ranks.length > 1 && (
         <label class="field">
           {t("rank")}
-          <select value={place.rank} onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null })}>
+          <select
+            value={place.rank}
+            onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}
+          >
             {run.ranks.map((rank) => (
               <option key={rank.rank} value={rank.rank}>
-                {rank.rank}{rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}
+                {rank.rank}
+                {rank.hits ? ` · ${rank.hits} ${t("hits")}` : ""}
               </option>
             ))}
           </select>
@@ -47,7 +57,9 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
       <button class="quiet" onClick={switchLanguage} lang={useStore(language) === "en" ? "zh" : "en"}>
         {t("language")}
       </button>
-      <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>?</button>
+      <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>
+        ?
+      </button>
     </header>
   );
 }
@@ -55,10 +67,12 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
 function State() {
   const { place, run } = useLooking();
   const told = useStore(news);
+  const live = useAnswer<LiveState>(run?.live ? `${runPath(place.run)}/live` : null);
   useTexts();
   const rank = run?.ranks.find((found) => found.rank === place.rank);
   if (!rank) return null;
-  const now = told?.ranks.find((found) => found.rank === place.rank)?.state ?? rank.state;
+  const connected = live.data?.ranks.find((found) => found.rank === place.rank)?.state;
+  const now = connected ?? told?.ranks.find((found) => found.rank === place.rank)?.state ?? rank.state;
   const where = rank.host ? `${rank.host}${rank.pid ? ` · pid ${rank.pid}` : ""}` : "";
   return (
     <span class={`state state-${now}`} title={`${rank.words}\n${where}`}>
@@ -74,5 +88,9 @@ function Versions() {
   const words = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
   const torch = run.versions.torch;
   if (!words.length) return null;
-  return <span class="versions" title={words.join("\n")}>{torch ? `torch ${torch}` : words[0]}</span>;
+  return (
+    <span class="versions" title={words.join("\n")}>
+      {torch ? `torch ${torch}` : words[0]}
+    </span>
+  );
 }

@@ -5,13 +5,14 @@ import type { Branch, HeatMap, NodeDetails, NodeLine, ScopeLine } from "../api/t
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
-import { BadCount, Number_ } from "../parts/number";
+import { BadCount, Figure } from "../parts/number";
 import { Spark } from "../parts/spark";
 import { PhaseMark } from "../parts/phase";
 import { VirtualList } from "../parts/virtual";
 import { scopesCode } from "../python";
 import { aboutRank, aboutStep, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
+import { lastForSketches } from "../state/steps";
 import { useStore } from "../state/store";
 import { named, useTexts } from "../texts";
 
@@ -62,16 +63,28 @@ export function ModelTree() {
         <span class="faint">{t("stat_max")}</span>
         <CopyMenu json={() => root.data} python={() => scopesCode(run?.path ?? "last", place.rank, step)} />
       </div>
-      <VirtualList count={rows.length} height={ROW} show={show} role="tree" label={t("model")}
+      <VirtualList
+        count={rows.length}
+        height={ROW}
+        show={show}
+        role="tree"
+        label={t("model")}
         row={(index) => {
           const row = rows[index]!;
           if (row.aside) return <AsideRow key={row.aside.key} row={row} onToggle={toggle} />;
           return row.scope ? (
-            <ScopeRow key={`s${row.scope.name}`} row={row} chosen={place.scope === row.scope.name} spark={trends.get(row.scope.name)} onToggle={toggle} />
+            <ScopeRow
+              key={`s${row.scope.name}`}
+              row={row}
+              chosen={place.scope === row.scope.name}
+              spark={trends.get(row.scope.name)}
+              onToggle={toggle}
+            />
           ) : (
             <NodeRow key={`n${row.node!.id}`} row={row} chosen={row.node!.id === place.node} />
           );
-        }} />
+        }}
+      />
     </>
   );
 }
@@ -87,12 +100,20 @@ function ScopeRow({ row, chosen, spark, onToggle }: ScopeRowProps) {
   const scope = row.scope!;
   const [attribute, kind] = splitLabel(scope.label);
   return (
-    <div class={`treerow scope ${chosen ? "chosen" : ""}`} role="treeitem" aria-expanded={row.open} data-row data-scope={scope.name}
+    <div
+      class={`treerow scope ${chosen ? "chosen" : ""}`}
+      role="treeitem"
+      aria-expanded={row.open}
+      data-row
+      data-scope={scope.name}
       title={`${scope.name}\n${scope.nodes} operators, ${scope.parameters} parameters`}
       style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }}
-      onClick={() => (onToggle(scope.name), go({ scope: scope.name }))}>
+      onClick={() => (onToggle(scope.name), go({ scope: scope.name }))}
+    >
       <span class="twist">{row.open ? "▾" : "▸"}</span>
-      <span class="treename"><b>{attribute}</b> <span class="faint">{kind}</span></span>
+      <span class="treename">
+        <b>{attribute}</b> <span class="faint">{kind}</span>
+      </span>
       <span class="grow" />
       {spark && <Spark of={spark.values} bad={spark.bad} />}
       {scope.hits > 0 && <span class="hit" title={`${scope.hits}`} />}
@@ -104,7 +125,13 @@ function ScopeRow({ row, chosen, spark, onToggle }: ScopeRowProps) {
 function AsideRow({ row, onToggle }: { row: Row; onToggle: (key: string) => void }) {
   const { key, phase, count } = row.aside!;
   return (
-    <div class="treerow" role="treeitem" aria-expanded={row.open} style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }} onClick={() => onToggle(key)}>
+    <div
+      class="treerow"
+      role="treeitem"
+      aria-expanded={row.open}
+      style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }}
+      onClick={() => onToggle(key)}
+    >
       <span class="twist">{row.open ? "▾" : "▸"}</span>
       <span class="faint">{named("phase", phase)}</span>
       <span class="grow" />
@@ -116,8 +143,16 @@ function AsideRow({ row, onToggle }: { row: Row; onToggle: (key: string) => void
 function NodeRow({ row, chosen }: { row: Row; chosen: boolean }) {
   const node = row.node!;
   return (
-    <div class={`treerow node ${chosen ? "chosen" : ""}`} role="treeitem" aria-selected={chosen} data-row data-node={node.id} title={node.name}
-      style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }} onClick={() => select(node.id)}>
+    <div
+      class={`treerow node ${chosen ? "chosen" : ""}`}
+      role="treeitem"
+      aria-selected={chosen}
+      data-row
+      data-node={node.id}
+      title={node.name}
+      style={{ paddingLeft: `${row.depth * 13 + 4}px`, height: `${ROW}px` }}
+      onClick={() => select(node.id)}
+    >
       <PhaseMark of={node.phase} />
       <Name of={node.name.slice(node.scope ? node.scope.length + 1 : 0)} tail={6} />
       <span class="grow" />
@@ -127,11 +162,16 @@ function NodeRow({ row, chosen }: { row: Row; chosen: boolean }) {
   );
 }
 
-function Largest({ low, high, nan, inf }: Pick<ScopeLine, "nan" | "inf"> & { low: ScopeLine["min"]; high: ScopeLine["max"] }) {
+function Largest({
+  low,
+  high,
+  nan,
+  inf,
+}: Pick<ScopeLine, "nan" | "inf"> & { low: ScopeLine["min"]; high: ScopeLine["max"] }) {
   if (Number(nan) || Number(inf)) return <BadCount nan={nan} inf={inf} />;
   if (low === null || high === null) return <span class="num faint">–</span>;
   const size = Math.max(Math.abs(Number(low)), Math.abs(Number(high)));
-  return <Number_ of={size} />;
+  return <Figure of={size} />;
 }
 
 /** `conv1-Conv2d` → its attribute and its class. */
@@ -140,7 +180,11 @@ function splitLabel(label: string): [string, string] {
   return at < 0 ? [label, ""] : [label.slice(0, at), label.slice(at + 1)];
 }
 
-function flatten(root: Branch | undefined, branches: ReadonlyMap<string, Branch>, open: ReadonlySet<string>): Row[] {
+function flatten(
+  root: Branch | undefined,
+  branches: ReadonlyMap<string, Branch>,
+  open: ReadonlySet<string>,
+): Row[] {
   const rows: Row[] = [];
   const add = (branch: Branch, depth: number): void => {
     for (const scope of branch.scopes) {
@@ -155,21 +199,30 @@ function flatten(root: Branch | undefined, branches: ReadonlyMap<string, Branch>
       const key = `${branch.scope}#${phase}`;
       const isOpen = nodes.length <= FEW || open.has(key);
       if (nodes.length > FEW) rows.push({ depth, aside: { key, phase, count: nodes.length }, open: isOpen });
-      if (isOpen) for (const node of nodes) rows.push({ depth: nodes.length > FEW ? depth + 1 : depth, node });
+      if (isOpen)
+        for (const node of nodes) rows.push({ depth: nodes.length > FEW ? depth + 1 : depth, node });
     }
   };
   if (root) add(root, 0);
   return rows;
 }
 
-/** What each scope did over the steps; asked for once, as it is only a sketch. */
+/** What each scope did over the steps; only a sketch, so while training runs it is seldom renewed. */
 function useTrends(): ReadonlyMap<string, Trend> {
-  const { place, strip } = useLooking();
+  const { place, run, strip } = useLooking();
+  const last = lastForSketches(run, place.rank, strip);
   const wanted = (strip?.recorded.length ?? 0) > 1;
-  const answer = useAnswer<HeatMap>(wanted ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS }) : null, false);
+  const answer = useAnswer<HeatMap>(
+    wanted
+      ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS, last })
+      : null,
+    false,
+  );
   return useMemo(() => {
     const map = answer.data;
-    return new Map(map?.scopes.map((name, index) => [name, { values: map.values[index]!, bad: map.bad[index]! }]));
+    return new Map(
+      map?.scopes.map((name, index) => [name, { values: map.values[index]!, bad: map.bad[index]! }]),
+    );
   }, [answer.data]);
 }
 
@@ -180,10 +233,12 @@ function useBranches(open: ReadonlySet<string>): ReadonlyMap<string, Branch> {
   const [found, setFound] = useState<ReadonlyMap<string, Branch>>(new Map());
   useEffect(() => {
     let wanted = true;
-    const questions = [...open].filter((key) => !key.includes("#")).map(async (scope): Promise<[string, Branch]> => [
-      scope,
-      await ask<Branch>(aboutStep(place, "tree", { scope }), moving ? now : 0),
-    ]);
+    const questions = [...open]
+      .filter((key) => !key.includes("#"))
+      .map(async (scope): Promise<[string, Branch]> => [
+        scope,
+        await ask<Branch>(aboutStep(place, "tree", { scope }), moving ? now : 0),
+      ]);
     void Promise.allSettled(questions).then((answers) => {
       if (!wanted) return;
       setFound(new Map(answers.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))));
@@ -194,7 +249,11 @@ function useBranches(open: ReadonlySet<string>): ReadonlyMap<string, Branch> {
 }
 
 /** Open what has no alternative, and what is around the selected node. */
-function useOpening(root: Branch | undefined, node: NodeDetails | undefined, setOpen: (change: (old: ReadonlySet<string>) => ReadonlySet<string>) => void): void {
+function useOpening(
+  root: Branch | undefined,
+  node: NodeDetails | undefined,
+  setOpen: (change: (old: ReadonlySet<string>) => ReadonlySet<string>) => void,
+): void {
   const first = useRef(true);
   useEffect(() => {
     if (!root || !first.current) return;

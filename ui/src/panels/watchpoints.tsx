@@ -1,4 +1,5 @@
-// The watchpoints of a live training: the list, each with its conditions.
+// The watchpoints of a live training: each can be removed.
+import { useState } from "preact/hooks";
 import { revision, request, runPath, useAnswer } from "../api/client";
 import type { WatchpointLine } from "../api/control";
 import { short } from "../format";
@@ -10,26 +11,46 @@ export function WatchList() {
   const t = useTexts();
   const { place } = useLooking();
   const path = `${runPath(place.run)}/watchpoints`;
-  const answer = useAnswer<{ watchpoints: WatchpointLine[] }>(path);
+  const answer = useAnswer<WatchpointLine[]>(path);
+  const [problem, setProblem] = useState("");
   if (!answer.data) return <Waiting answer={answer} />;
-  if (!answer.data.watchpoints.length) return <Empty say="watch_empty" />;
+  if (!answer.data.length) return <Empty say="watch_empty" />;
   const remove = (id: number): void => {
-    void request("DELETE", `${path}/${id}`).then(() => revision.set(revision.get() + 1));
+    request("POST", path, { action: "remove", id }).then(
+      () => (setProblem(""), revision.set(revision.get() + 1)),
+      (error: Error) => setProblem(error.message),
+    );
   };
   return (
     <div class="scroll" role="list" aria-label={t("watch_place")}>
-      {answer.data.watchpoints.map((point) => (
-        <div class="item" key={point.id} role="listitem">
-          <div class="itemline">
-            <span class="condition">{point.label || point.condition}</span>
-            <span class="grow" />
-            <button class="quiet" aria-label={t("close")} onClick={() => remove(point.id)}>×</button>
-          </div>
-          <div class="itemline small">
-            {Object.entries(point.params).map(([name, found]) => `${name} ${short(found)}`).join(", ")}
-          </div>
-        </div>
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      {answer.data.map((point) => (
+        <Watchpoint key={point.id} point={point} onRemove={() => remove(point.id)} />
       ))}
+    </div>
+  );
+}
+
+function Watchpoint({ point, onRemove }: { point: WatchpointLine; onRemove: () => void }) {
+  const t = useTexts();
+  const asked = Object.entries(point.params ?? {}).map(([name, found]) => `${name} ${short(found)}`);
+  const where = Object.entries(point.select ?? {}).map(([name, found]) => `${name} ${String(found)}`);
+  return (
+    <div class="item" role="listitem">
+      <div class="itemline">
+        <span class={point.enabled === false ? "faint" : ""}>
+          <b>{point.condition}</b> {point.name}
+        </span>
+        <span class="grow" />
+        <button class="quiet" title={t("remove")} aria-label={t("remove")} onClick={onRemove}>
+          ×
+        </button>
+      </div>
+      <div class="itemline small">{[...asked, ...where].join(", ")}</div>
     </div>
   );
 }

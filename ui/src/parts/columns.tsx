@@ -9,7 +9,7 @@ interface Props {
   right: ComponentChildren;
 }
 type SideName = "left" | "right";
-const USUAL = { left: 280, right: 350 };
+const USUAL = { left: 262, right: 336 };
 const LEAST = 180;
 
 export function Columns({ left, middle, right }: Props) {
@@ -35,12 +35,20 @@ export function Columns({ left, middle, right }: Props) {
     handle.addEventListener("pointerup", end, { once: true });
   };
   const border = (side: SideName) => (
-    <div class="border" role="separator" aria-orientation="vertical" onPointerDown={drag(side)}
-      onDblClick={() => setWidths((old) => ({ ...old, [side]: USUAL[side] }))} />
+    <div
+      class="border"
+      role="separator"
+      aria-orientation="vertical"
+      onPointerDown={drag(side)}
+      onDblClick={() => setWidths((old) => ({ ...old, [side]: USUAL[side] }))}
+    />
   );
   return (
-    <div class="columns" ref={box}
-      style={{ gridTemplateColumns: `${widths.left}px 5px minmax(0, 1fr) 5px ${widths.right}px` }}>
+    <div
+      class="columns"
+      ref={box}
+      style={{ gridTemplateColumns: `${widths.left}px 5px minmax(0, 1fr) 5px ${widths.right}px` }}
+    >
       <section class="side-left">{left}</section>
       {border("left")}
       <section class="side-middle">{middle}</section>

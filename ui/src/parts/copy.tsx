@@ -57,15 +57,26 @@ export function CopyMenu({ json, python }: Props) {
   };
   return (
     <div class="copy" ref={box}>
-      <button class="quiet" title={t("copy")} aria-haspopup="menu" aria-expanded={open}
-        onClick={() => setOpen(!open)}>
+      <button
+        class="quiet"
+        title={t("copy")}
+        aria-haspopup="menu"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
         {done ? t("copied") : <CopyIcon />}
       </button>
       {open && (
         <div class="menu" role="menu">
-          <button role="menuitem" onClick={copy(() => JSON.stringify(json(), null, 2))}>{t("copy_json")}</button>
-          <button role="menuitem" onClick={copy(python)}>{t("copy_python")}</button>
-          <button role="menuitem" onClick={copy(() => location.href)}>{t("copy_link")}</button>
+          <button role="menuitem" onClick={copy(() => JSON.stringify(json(), null, 2))}>
+            {t("copy_json")}
+          </button>
+          <button role="menuitem" onClick={copy(python)}>
+            {t("copy_python")}
+          </button>
+          <button role="menuitem" onClick={copy(() => location.href)}>
+            {t("copy_link")}
+          </button>
         </div>
       )}
     </div>

@@ -3,7 +3,12 @@ const TAIL = 14;
 const MOST = 400;
 
 export function Name({ of, tail = TAIL }: { of: string; tail?: number }) {
-  if (of.length <= tail + 4) return <span class="name" title={of}>{of}</span>;
+  if (of.length <= tail + 4)
+    return (
+      <span class="name" title={of}>
+        {of}
+      </span>
+    );
   const head = of.slice(0, -tail);
   return (
     <span class="name mid" title={of}>

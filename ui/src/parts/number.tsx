@@ -1,7 +1,7 @@
 // A number as people read it; all digits on hover.
 import { full, isBad, short, type Num } from "../format";
 
-export function Number_({ of }: { of: Num }) {
+export function Figure({ of }: { of: Num }) {
   const bad = isBad(of);
   return (
     <span class={bad ? "num bad" : "num"} title={full(of)}>
@@ -13,12 +13,12 @@ export function Number_({ of }: { of: Num }) {
 /** From the least to the largest. */
 export function Range({ low, high }: { low: Num; high: Num }) {
   if (low === null && high === null) return <span class="num faint">–</span>;
-  if (low === high) return <Number_ of={low} />;
+  if (low === high) return <Figure of={low} />;
   return (
     <span class="range">
-      <Number_ of={low} />
+      <Figure of={low} />
       <span class="faint">…</span>
-      <Number_ of={high} />
+      <Figure of={high} />
     </span>
   );
 }

@@ -57,6 +57,7 @@ export function usePaged<A extends { total: number }, T>(
     },
     [key],
   );
-  const at = (index: number): T | undefined => state.current.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
+  const at = (index: number): T | undefined =>
+    state.current.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
   return { total, at, see, error };
 }

@@ -2,7 +2,12 @@
 import { named, useTexts } from "../texts";
 
 const LETTERS: Record<string, string> = {
-  forward: "F", backward: "B", optimizer: "O", eval: "E", data: "D", setup: "S",
+  forward: "F",
+  backward: "B",
+  optimizer: "O",
+  eval: "E",
+  data: "D",
+  setup: "S",
 };
 
 export function PhaseMark({ of }: { of: string }) {

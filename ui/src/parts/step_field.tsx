@@ -22,14 +22,31 @@ export function StepField() {
   return (
     <span class="stepfield">
       <span class="label">{t("step")}</span>
-      <button class="quiet" title={t("earlier_step")} onClick={() => moveStep(strip, -1)}>◀</button>
-      <input id="step" class="num" inputMode="numeric" aria-label={t("step")} value={typed ?? shown ?? ""}
-        onInput={(e) => setTyped(e.currentTarget.value)} onBlur={enter}
-        onKeyDown={(e) => e.key === "Enter" && e.currentTarget.blur()} />
-      <button class="quiet" title={t("later_step")} onClick={() => moveStep(strip, 1)}>▶</button>
+      <button class="quiet" title={t("earlier_step")} onClick={() => moveStep(strip, -1)}>
+        ◀
+      </button>
+      <input
+        id="step"
+        class="num"
+        inputMode="numeric"
+        aria-label={t("step")}
+        value={typed ?? shown ?? ""}
+        onInput={(e) => setTyped(e.currentTarget.value)}
+        onBlur={enter}
+        onKeyDown={(e) => e.key === "Enter" && e.currentTarget.blur()}
+      />
+      <button class="quiet" title={t("later_step")} onClick={() => moveStep(strip, 1)}>
+        ▶
+      </button>
       <span class="faint num">/ {last ?? "–"}</span>
-      <button class={place.step === null ? "chip on" : "chip"} title={t("latest_tip")}
-        aria-pressed={place.step === null} onClick={() => go({ step: null })}>{t("latest")}</button>
+      <button
+        class={place.step === null ? "chip on" : "chip"}
+        title={t("latest_tip")}
+        aria-pressed={place.step === null}
+        onClick={() => go({ step: null })}
+      >
+        {t("latest")}
+      </button>
     </span>
   );
 }

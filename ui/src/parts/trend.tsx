@@ -21,7 +21,9 @@ export function Trend({ node, io, slot }: { node: number; io: string; slot: numb
   const t = useTexts();
   const { place, step } = useLooking();
   const [box, width] = useWidth();
-  const answer = useAnswer<Series>(aboutRank(place, `nodes/${node}/series`, { io, slot, stats: "min,max,mean,nan,posinf,neginf" }));
+  const answer = useAnswer<Series>(
+    aboutRank(place, `nodes/${node}/series`, { io, slot, stats: "min,max,mean,nan,posinf,neginf" }),
+  );
   const points = answer.data && !answer.stale ? pointsOf(answer.data) : [];
   const few = points.length < 2;
   return (
@@ -61,7 +63,10 @@ function squeeze(number: number, unit: number): number {
 
 function Drawing({ points, width, step }: { points: Point[]; width: number; step: number | null }) {
   const finite = points.flatMap((point) => [point.low, point.high]).filter(Number.isFinite);
-  const sizes = finite.map(Math.abs).filter((size) => size > 0).sort((a, b) => a - b);
+  const sizes = finite
+    .map(Math.abs)
+    .filter((size) => size > 0)
+    .sort((a, b) => a - b);
   const [least, most] = [Math.min(...finite), Math.max(...finite)];
   const middle = sizes[sizes.length >> 1] ?? 1;
   const wide = Math.max(Math.abs(least), Math.abs(most)) > 50 * middle;
@@ -69,27 +74,45 @@ function Drawing({ points, width, step }: { points: Point[]; width: number; step
   const [bottom, top] = [scale(least), scale(most)];
   const [first, last] = [points[0]!.step, points[points.length - 1]!.step];
   const x = (at: number): number => ((at - first) / Math.max(1, last - first)) * (width - 2) + 1;
-  const y = (number: number): number => HEIGHT - 4 - ((scale(number) - bottom) / (top - bottom || 1)) * (HEIGHT - 8);
+  const y = (number: number): number =>
+    HEIGHT - 4 - ((scale(number) - bottom) / (top - bottom || 1)) * (HEIGHT - 8);
   const sound = points.filter((point) => Number.isFinite(point.low) && Number.isFinite(point.high));
-  const corner = (point: Point, side: "low" | "high"): string => `${x(point.step).toFixed(1)},${y(point[side]).toFixed(1)}`;
-  const band = [...sound.map((point) => corner(point, "high")), ...sound.toReversed().map((point) => corner(point, "low"))].join(" ");
-  const mean = sound.filter((point) => point.mean !== null && Number.isFinite(point.mean)).map((point) => `${x(point.step).toFixed(1)},${y(point.mean!).toFixed(1)}`).join(" ");
+  const corner = (point: Point, side: "low" | "high"): string =>
+    `${x(point.step).toFixed(1)},${y(point[side]).toFixed(1)}`;
+  const band = [
+    ...sound.map((point) => corner(point, "high")),
+    ...sound.toReversed().map((point) => corner(point, "low")),
+  ].join(" ");
+  const mean = sound
+    .filter((point) => point.mean !== null && Number.isFinite(point.mean))
+    .map((point) => `${x(point.step).toFixed(1)},${y(point.mean!).toFixed(1)}`)
+    .join(" ");
   const choose = (event: MouseEvent): void => {
     const rect = (event.currentTarget as Element).getBoundingClientRect();
     const wanted = first + ((event.clientX - rect.left) / width) * (last - first);
-    const found = points.reduce((best, point) => (Math.abs(point.step - wanted) < Math.abs(best.step - wanted) ? point : best));
+    const found = points.reduce((best, point) =>
+      Math.abs(point.step - wanted) < Math.abs(best.step - wanted) ? point : best,
+    );
     go({ step: found.step });
   };
   return (
     <svg width={width} height={HEIGHT} onClick={choose} role="img">
       <polygon class="band" points={band} />
       <polyline class="mean" points={mean} />
-      {points.filter((point) => point.bad).map((point) => (
-        <rect key={point.step} class="badmark" x={x(point.step) - 1.5} y={0} width={3} height={HEIGHT} />
-      ))}
-      {step !== null && step >= first && step <= last && <line class="now" x1={x(step)} x2={x(step)} y1={0} y2={HEIGHT} />}
-      <text x={2} y={9}>{short(most)}</text>
-      <text x={2} y={HEIGHT - 2}>{short(least)}</text>
+      {points
+        .filter((point) => point.bad)
+        .map((point) => (
+          <rect key={point.step} class="badmark" x={x(point.step) - 1.5} y={0} width={3} height={HEIGHT} />
+        ))}
+      {step !== null && step >= first && step <= last && (
+        <line class="now" x1={x(step)} x2={x(step)} y1={0} y2={HEIGHT} />
+      )}
+      <text x={2} y={9}>
+        {short(most)}
+      </text>
+      <text x={2} y={HEIGHT - 2}>
+        {short(least)}
+      </text>
     </svg>
   );
 }

@@ -34,15 +34,20 @@ export function VirtualList({ count, height, row, show, class: style, role, labe
     if (start < element.scrollTop || end > element.scrollTop + element.clientHeight) {
       element.scrollTop = Math.max(0, start - element.clientHeight / 2);
     }
-  }, [show, height]);
+  }, [show, height, room]);
   const first = Math.max(0, Math.floor(top / height) - MORE);
   const last = Math.min(count, Math.ceil((top + room) / height) + MORE);
   useEffect(() => onRange?.(first, last), [first, last, onRange]);
   const rows: ComponentChildren[] = [];
   for (let index = first; index < last; index++) rows.push(row(index));
   return (
-    <div class={`scroll ${style ?? ""}`} ref={box} role={role} aria-label={label}
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+    <div
+      class={`scroll ${style ?? ""}`}
+      ref={box}
+      role={role}
+      aria-label={label}
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+    >
       <div style={{ height: `${count * height}px`, position: "relative" }}>
         <div style={{ transform: `translateY(${first * height}px)` }}>{rows}</div>
       </div>

@@ -9,7 +9,9 @@ export function useSize(): [preact.RefObject<HTMLDivElement | null>, number, num
     if (!element) return;
     const measure = (): void =>
       setSize((old) =>
-        old[0] === element.clientWidth && old[1] === element.clientHeight ? old : [element.clientWidth, element.clientHeight],
+        old[0] === element.clientWidth && old[1] === element.clientHeight
+          ? old
+          : [element.clientWidth, element.clientHeight],
       );
     const watcher = new ResizeObserver(measure);
     watcher.observe(element);

@@ -22,7 +22,11 @@ function moveRow(by: number): void {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-export function useKeys(strip: Strip | undefined, showHelp: () => void, control?: (verb: string) => void): void {
+export function useKeys(
+  strip: Strip | undefined,
+  showHelp: () => void,
+  control?: (verb: string) => void,
+): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;

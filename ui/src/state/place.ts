@@ -139,5 +139,4 @@ export function openRun(run: string): void {
   go({ ...START, run });
 }
 
-export const linkTo = (change: Partial<Place>): string =>
-  address({ ...current.get(), ...change });
+export const linkTo = (change: Partial<Place>): string => address({ ...current.get(), ...change });

@@ -1,5 +1,5 @@
 // Moving from step to step, and from hit to hit.
-import type { Strip } from "../api/types";
+import type { RunDetails, Strip } from "../api/types";
 import { go, here } from "./place";
 
 /** The recorded step before or after the one that is looked at. */
@@ -26,4 +26,18 @@ export function recordedAt(strip: Strip | undefined, step: number | null): numbe
   if (!steps.length) return null;
   if (step === null) return steps[steps.length - 1]!;
   return steps.findLast((found) => found <= step) ?? steps[0]!;
+}
+
+/** The last step that a sketch over steps shows: while training runs only its first digit counts, so that
+ * sketches are seldom asked for again; afterwards there is no end to say. */
+export function lastForSketches(
+  run: RunDetails | undefined,
+  rank: number,
+  strip: Strip | undefined,
+): number | null {
+  const isRunning = run?.ranks.some((found) => found.rank === rank && found.state === "running") ?? false;
+  if (!isRunning) return null;
+  const last = strip?.recorded[strip.recorded.length - 1] ?? 0;
+  const unit = 10 ** Math.floor(Math.log10(Math.max(1, last)));
+  return Math.floor(last / unit) * unit;
 }

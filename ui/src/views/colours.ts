@@ -1,8 +1,22 @@
 // Colours of numbers: magnitudes from pale to deep, on a log scale; not finite hatched.
 type Rgb = [number, number, number];
 
-const LIGHT: Rgb[] = [[239, 243, 248], [198, 219, 239], [133, 183, 221], [70, 137, 193], [26, 88, 150], [10, 45, 92]];
-const DARK: Rgb[] = [[27, 35, 45], [27, 58, 92], [34, 92, 143], [63, 133, 186], [126, 182, 220], [214, 234, 247]];
+const LIGHT: Rgb[] = [
+  [239, 243, 248],
+  [198, 219, 239],
+  [133, 183, 221],
+  [70, 137, 193],
+  [26, 88, 150],
+  [10, 45, 92],
+];
+const DARK: Rgb[] = [
+  [27, 35, 45],
+  [27, 58, 92],
+  [34, 92, 143],
+  [63, 133, 186],
+  [126, 182, 220],
+  [214, 234, 247],
+];
 
 /** The colour of a share between 0 and 1. */
 export function ramp(share: number, dark: boolean): string {
@@ -17,7 +31,10 @@ export function ramp(share: number, dark: boolean): string {
 
 /** Blue below zero, orange above, pale around it. */
 export function diverging(share: number, dark: boolean): string {
-  const [below, above]: [Rgb, Rgb] = [[33, 102, 172], [217, 95, 14]];
+  const [below, above]: [Rgb, Rgb] = [
+    [33, 102, 172],
+    [217, 95, 14],
+  ];
   const middle: Rgb = dark ? [40, 46, 54] : [247, 247, 247];
   const end = share < 0 ? below : above;
   const part = Math.min(1, Math.abs(share)) ** 0.6;
@@ -26,7 +43,11 @@ export function diverging(share: number, dark: boolean): string {
 }
 
 /** A pattern of slanted lines for what is not finite. */
-export function hatch(context: CanvasRenderingContext2D, ink: string, ground: string): CanvasPattern | string {
+export function hatch(
+  context: CanvasRenderingContext2D,
+  ink: string,
+  ground: string,
+): CanvasPattern | string {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
   const brush = tile.getContext("2d");
@@ -45,7 +66,11 @@ export function hatch(context: CanvasRenderingContext2D, ink: string, ground: st
 }
 
 /** A scale over the finite numbers: logarithmic where they are above zero, else linear. */
-export function shares(numbers: number[], linear: boolean, leastSpan = 0): { low: number; high: number; share: (x: number) => number } {
+export function shares(
+  numbers: number[],
+  linear: boolean,
+  leastSpan = 0,
+): { low: number; high: number; share: (x: number) => number } {
   const finite = numbers.filter((one) => Number.isFinite(one) && (linear || one > 0)).sort((a, b) => a - b);
   if (!finite.length) return { low: 0, high: 1, share: () => 0 };
   if (linear) {
@@ -57,5 +82,9 @@ export function shares(numbers: number[], linear: boolean, leastSpan = 0): { low
   const high = finite[Math.ceil(finite.length * 0.98) - 1]!;
   const more = Math.max(0, leastSpan - Math.log10(high / low)) / 2;
   const [start, end] = [Math.log10(low) - more, Math.log10(high) + more];
-  return { low, high, share: (x) => (x <= 0 ? 0 : end > start ? (Math.log10(x) - start) / (end - start) : 0.5) };
+  return {
+    low,
+    high,
+    share: (x) => (x <= 0 ? 0 : end > start ? (Math.log10(x) - start) / (end - start) : 0.5),
+  };
 }

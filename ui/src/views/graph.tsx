@@ -16,49 +16,84 @@ export function GraphView() {
   const t = useTexts();
   const { place, run, moving } = useLooking();
   const node = useAnswer<NodeDetails>(
-    place.node === null || place.scope !== null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
+    place.node === null || place.scope !== null
+      ? null
+      : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     false,
   );
   const own = node.data?.id === place.node ? node.data.scope : undefined;
   const awaited = place.scope === null && place.node !== null && own === undefined && !node.error;
   const scope = place.scope ?? own ?? "";
-  const answer = useAnswer<ScopeGraph>(awaited ? null : aboutStep(place, "graph", { scope, backward: place.backward }), moving);
+  const answer = useAnswer<ScopeGraph>(
+    awaited ? null : aboutStep(place, "graph", { scope, backward: place.backward }),
+    moving,
+  );
   const drawn = useLayout(answer.data);
   const parts = useMemo(() => scope.split("/").filter(Boolean), [scope]);
   return (
     <div class="graph">
       <div class="viewbar">
         <nav class="crumbs" aria-label="scope">
-          <button class="link" onClick={() => go({ scope: "" })}>{t("root")}</button>
+          <button class="link" onClick={() => go({ scope: "" })}>
+            {t("root")}
+          </button>
           {parts.map((part, index) => (
             <span key={index}>
               <span class="faint"> / </span>
-              <button class="link" title={parts.slice(0, index + 1).join("/")} onClick={() => go({ scope: parts.slice(0, index + 1).join("/") })}>
+              <button
+                class="link"
+                title={parts.slice(0, index + 1).join("/")}
+                onClick={() => go({ scope: parts.slice(0, index + 1).join("/") })}
+              >
                 {part.length > 40 ? `${part.slice(0, 24)}…${part.slice(-12)}` : part}
               </button>
             </span>
           ))}
         </nav>
         <span class="grow" />
-        {drawn && drawn.graph.hidden > 0 && <span class="faint">{t("graph_hidden", count(drawn.graph.hidden))}</span>}
-        <label class="field">
-          <input type="checkbox" checked={place.backward} onChange={(e) => go({ backward: e.currentTarget.checked }, true)} />
-          {t("with_backward")}
-        </label>
-        <label class="field">
-          {t("colour_by")}
-          <select value={place.colour} onChange={(e) => go({ colour: e.currentTarget.value }, true)}>
-            <option value="phase">{t("by_phase")}</option>
-            <option value="max">{t("by_max")}</option>
-            <option value="bad">{t("by_bad")}</option>
-            <option value="hits">{t("by_hits")}</option>
-          </select>
-        </label>
+        {drawn && drawn.graph.hidden > 0 && (
+          <span class="faint">{t("graph_hidden", count(drawn.graph.hidden))}</span>
+        )}
         <CopyMenu json={() => answer.data} python={() => nodesCode(run?.path ?? "last", scope)} />
       </div>
       {drawn ? (
-        drawn.graph.boxes.length ? <Drawing drawn={drawn} /> : <Empty say="graph_empty" />
-      ) : answer.data ? <p class="empty">{t("laying_out")}</p> : <Waiting answer={answer} />}
+        drawn.graph.boxes.length ? (
+          <Drawing drawn={drawn} tools={<Tools />} />
+        ) : (
+          <Empty say="graph_empty" />
+        )
+      ) : answer.data ? (
+        <p class="empty">{t("laying_out")}</p>
+      ) : (
+        <Waiting answer={answer} />
+      )}
     </div>
+  );
+}
+
+/** What is drawn, and by what it is coloured. */
+function Tools() {
+  const t = useTexts();
+  const { place } = useLooking();
+  return (
+    <>
+      <label class="field">
+        <input
+          type="checkbox"
+          checked={place.backward}
+          onChange={(e) => go({ backward: e.currentTarget.checked }, true)}
+        />
+        {t("with_backward")}
+      </label>
+      <label class="field">
+        {t("colour_by")}
+        <select value={place.colour} onChange={(e) => go({ colour: e.currentTarget.value }, true)}>
+          <option value="phase">{t("by_phase")}</option>
+          <option value="max">{t("by_max")}</option>
+          <option value="bad">{t("by_bad")}</option>
+          <option value="hits">{t("by_hits")}</option>
+        </select>
+      </label>
+    </>
   );
 }

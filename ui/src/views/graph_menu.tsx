@@ -33,15 +33,24 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
   }, []);
   const { box } = at;
   const item = (say: string, act: () => void) => (
-    <button role="menuitem" onClick={() => (onClose(), act())}>{say}</button>
+    <button role="menuitem" onClick={() => (onClose(), act())}>
+      {say}
+    </button>
   );
   const name = box.node === null ? box.scope : `${box.scope ? `${box.scope}/` : ""}${box.label}`;
   return (
     <div class="menu" role="menu" ref={menu} style={{ left: `${at.x}px`, top: `${at.y}px`, right: "auto" }}>
       {box.node === null && box.scope !== "" && item(t("open_scope"), () => go({ scope: box.scope }))}
       {box.node !== null && item(t("show_line_of"), () => select(box.node!, { view: "source" }))}
-      {item(t("show_in_list"), () => go({ list: "nodes", text: name.slice(-1000), phase: "", kind: "", op: "" }))}
-      {run?.live && box.node !== null && item(t("run_to"), () => void tell(place.run, "to", { node: box.node }).then(() => revision.set(revision.get() + 1)))}
+      {item(t("show_in_list"), () =>
+        go({ list: "nodes", text: name.slice(-1000), phase: "", kind: "", op: "" }),
+      )}
+      {run?.live &&
+        box.node !== null &&
+        item(
+          t("run_to"),
+          () => void tell(place.run, "to", { node: name }).then(() => revision.set(revision.get() + 1)),
+        )}
     </div>
   );
 }

@@ -1,8 +1,7 @@
 // Layer × step: one number per scope and step, drawn on a canvas; only what is seen is drawn.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useAnswer } from "../api/client";
+import { ask, useAnswer } from "../api/client";
 import type { HeatMap, NodeDetails, NodeList } from "../api/types";
-import { ask } from "../api/client";
 import { short, value } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
@@ -29,7 +28,12 @@ export function HeatMapView() {
   const t = useTexts();
   const { place, run, step } = useLooking();
   const path = aboutRank(place, "heatmap", {
-    stat: place.stat, depth: place.depth, scope: place.within, first: place.from, last: place.to, columns: COLUMNS,
+    stat: place.stat,
+    depth: place.depth,
+    scope: place.within,
+    first: place.from,
+    last: place.to,
+    columns: COLUMNS,
   });
   const answer = useAnswer<HeatMap>(path);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
@@ -38,24 +42,58 @@ export function HeatMapView() {
     <div class="heat">
       <div class="viewbar">
         <label class="field">
-          <select aria-label={t("statistic")} title={t("statistic")} value={place.stat} onChange={(e) => go({ stat: e.currentTarget.value }, true)}>
-            {STATS.map((stat) => <option key={stat} value={stat}>{named("stat", stat)}</option>)}
+          <select
+            aria-label={t("statistic")}
+            title={t("statistic")}
+            value={place.stat}
+            onChange={(e) => go({ stat: e.currentTarget.value }, true)}
+          >
+            {STATS.map((stat) => (
+              <option key={stat} value={stat}>
+                {named("stat", stat)}
+              </option>
+            ))}
           </select>
         </label>
         <label class="field">
           {t("depth")}
           <select value={place.depth} onChange={(e) => go({ depth: Number(e.currentTarget.value) }, true)}>
-            {[1, 2, 3, 4, 5, 6, 8, 12].map((depth) => <option key={depth} value={depth}>{depth}</option>)}
+            {[1, 2, 3, 4, 5, 6, 8, 12].map((depth) => (
+              <option key={depth} value={depth}>
+                {depth}
+              </option>
+            ))}
           </select>
         </label>
-        <button class={place.each ? "chip on" : "chip"} aria-pressed={place.each} title={t("by_row_tip")} onClick={() => go({ each: !place.each }, true)}>{t("by_row")}</button>
-        {place.within && <button class="chip on" title={place.within} onClick={() => go({ within: "" })}>{place.within.slice(place.within.lastIndexOf("/") + 1)} ×</button>}
-        {(place.from !== null || place.to !== null) && <button class="chip" onClick={() => go({ from: null, to: null }, true)}>{t("whole_time")}</button>}
+        <button
+          class={place.each ? "chip on" : "chip"}
+          aria-pressed={place.each}
+          title={t("by_row_tip")}
+          onClick={() => go({ each: !place.each }, true)}
+        >
+          {t("by_row")}
+        </button>
+        {place.within && (
+          <button class="chip on" title={place.within} onClick={() => go({ within: "" })}>
+            {place.within.slice(place.within.lastIndexOf("/") + 1)} ×
+          </button>
+        )}
+        {(place.from !== null || place.to !== null) && (
+          <button class="chip" onClick={() => go({ from: null, to: null }, true)}>
+            {t("whole_time")}
+          </button>
+        )}
         {map && map.scopes.length > 0 && <Scale map={map} each={place.each} />}
         <span class="grow" />
         <CopyMenu json={() => map} python={() => scopesCode(run?.path ?? "last", place.rank, step)} />
       </div>
-      {!map ? <Waiting answer={answer} /> : map.steps.length === 0 || map.scopes.length === 0 ? <Empty say="heat_empty" /> : <Map_ map={map} closed={closed} setClosed={setClosed} />}
+      {!map ? (
+        <Waiting answer={answer} />
+      ) : map.steps.length === 0 || map.scopes.length === 0 ? (
+        <Empty say="heat_empty" />
+      ) : (
+        <Cells map={map} closed={closed} setClosed={setClosed} />
+      )}
     </div>
   );
 }
@@ -104,11 +142,25 @@ function scaleOf(map: HeatMap, each: boolean): (row: number, found: number) => n
     const all = shares(finiteOf(map), linear);
     return (_, found) => all.share(found);
   }
-  const rows = map.values.map((row) => shares(row.map((one) => value(one) ?? NaN), linear, LEAST_SPAN));
+  const rows = map.values.map((row) =>
+    shares(
+      row.map((one) => value(one) ?? NaN),
+      linear,
+      LEAST_SPAN,
+    ),
+  );
   return (row, found) => rows[row]!.share(found);
 }
 
-function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<string>; setClosed: (next: ReadonlySet<string>) => void }) {
+function Cells({
+  map,
+  closed,
+  setClosed,
+}: {
+  map: HeatMap;
+  closed: ReadonlySet<string>;
+  setClosed: (next: ReadonlySet<string>) => void;
+}) {
   const t = useTexts();
   const { place, step } = useLooking();
   const [box, width, height] = useSize();
@@ -118,7 +170,10 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
   const look = useStore(shownTheme);
   const rows = useMemo(() => rowsOf(map, closed), [map, closed]);
   const scale = useMemo(() => scaleOf(map, place.each), [map, place.each]);
-  const node = useAnswer<NodeDetails>(place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }), false);
+  const node = useAnswer<NodeDetails>(
+    place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
+    false,
+  );
   const scope = place.node !== null && node.data?.id === place.node ? node.data.scope : (place.scope ?? "");
   const chosen = rows.findLastIndex((row) => scope === row.name || scope.startsWith(`${row.name}/`));
   const room = Math.max(10, width - LABELS - 12);
@@ -162,7 +217,10 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
 
   const cellAt = (event: MouseEvent): [number, number] | null => {
     const rect = canvas.current!.getBoundingClientRect();
-    const [x, y] = [Math.floor((event.clientX - rect.left) / cell), Math.floor((event.clientY - rect.top + top) / ROW)];
+    const [x, y] = [
+      Math.floor((event.clientX - rect.left) / cell),
+      Math.floor((event.clientY - rect.top + top) / ROW),
+    ];
     return x >= 0 && x < map.steps.length && y >= 0 && y < rows.length ? [x, y] : null;
   };
   const choose = (event: MouseEvent): void => {
@@ -172,9 +230,15 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
   /** The worst node of a scope in a step: with a hit, else not finite, else the largest. */
   const open = async (at: number, name: string): Promise<void> => {
     const list = await ask<NodeList>(aboutRank(place, "nodes", { scope: name, step: at, count: 1000 }));
-    const size = (one: NodeList["nodes"][number]): number => Math.max(Math.abs(Number(one.min ?? 0)), Math.abs(Number(one.max ?? 0))) || 0;
+    const size = (one: NodeList["nodes"][number]): number =>
+      Math.max(Math.abs(Number(one.min ?? 0)), Math.abs(Number(one.max ?? 0))) || 0;
     const bad = list.nodes.find((one) => Number(one.nan) || Number(one.inf));
-    const best = bad ?? list.nodes.reduce<NodeList["nodes"][number] | undefined>((old, one) => (!old || size(one) > size(old) ? one : old), undefined);
+    const best =
+      bad ??
+      list.nodes.reduce<NodeList["nodes"][number] | undefined>(
+        (old, one) => (!old || size(one) > size(old) ? one : old),
+        undefined,
+      );
     if (best) select(best.id, { step: at });
     else go({ step: at, scope: name });
   };
@@ -186,7 +250,12 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
     const size = Math.max(8, Math.round(map.steps.length * by));
     const start = Math.max(0, Math.round(at - (at / map.steps.length) * size));
     const end = Math.min(map.steps.length - 1, start + size);
-    go(by > 1 && start === 0 && end === map.steps.length - 1 ? { from: null, to: null } : { from: map.steps[start]!, to: map.steps[end]! }, true);
+    go(
+      by > 1 && start === 0 && end === map.steps.length - 1
+        ? { from: null, to: null }
+        : { from: map.steps[start]!, to: map.steps[end]! },
+      true,
+    );
   };
   useEffect(() => {
     const element = canvas.current!;
@@ -202,27 +271,53 @@ function Map_({ map, closed, setClosed }: { map: HeatMap; closed: ReadonlySet<st
   return (
     <div class="heatbox" ref={box}>
       <div class="heataxis" style={{ paddingLeft: `${LABELS}px` }}>
-        {map.steps.map((one, index) => (index % every === 0 ? <span key={one} class="num" style={{ left: `${LABELS + index * cell}px` }}>{one}</span> : null))}
+        {map.steps.map((one, index) =>
+          index % every === 0 ? (
+            <span key={one} class="num" style={{ left: `${LABELS + index * cell}px` }}>
+              {one}
+            </span>
+          ) : null,
+        )}
       </div>
       <div class="scroll heatscroll" onScroll={(e) => setTop(e.currentTarget.scrollTop)}>
         <div style={{ height: `${rows.length * ROW}px`, position: "relative" }}>
           {rows.slice(first, last).map((row, index) => (
-            <div key={row.name} class={first + index === chosen ? "heatlabel chosen" : "heatlabel"} data-scope={row.name} title={row.name}
-              style={{ top: `${(first + index) * ROW}px`, paddingLeft: `${row.depth * 10 + 4}px`, width: `${LABELS}px`, height: `${ROW}px` }}
-              onClick={() => (row.hasMore || closed.has(row.name) ? toggle(row.name) : go({ scope: row.name }))}
-              onDblClick={() => go({ within: row.name })}>
+            <div
+              key={row.name}
+              class={first + index === chosen ? "heatlabel chosen" : "heatlabel"}
+              data-scope={row.name}
+              title={row.name}
+              style={{
+                top: `${(first + index) * ROW}px`,
+                paddingLeft: `${row.depth * 10 + 4}px`,
+                width: `${LABELS}px`,
+                height: `${ROW}px`,
+              }}
+              onClick={() =>
+                row.hasMore || closed.has(row.name) ? toggle(row.name) : go({ scope: row.name })
+              }
+              onDblClick={() => go({ within: row.name })}
+            >
               <span class="twist">{row.hasMore ? "▾" : closed.has(row.name) ? "▸" : ""}</span>
               <span class="clip">{row.name.slice(row.name.lastIndexOf("/") + 1)}</span>
             </div>
           ))}
-          <canvas ref={canvas} class="heatcanvas" title={t("zoom_tip")} style={{ left: `${LABELS}px`, width: `${room}px`, height: `${shownHeight}px` }}
-            onClick={choose} onMouseMove={(e) => setOver(cellAt(e))} onMouseLeave={() => setOver(null)} />
+          <canvas
+            ref={canvas}
+            class="heatcanvas"
+            title={t("zoom_tip")}
+            style={{ left: `${LABELS}px`, width: `${room}px`, height: `${shownHeight}px` }}
+            onClick={choose}
+            onMouseMove={(e) => setOver(cellAt(e))}
+            onMouseLeave={() => setOver(null)}
+          />
         </div>
       </div>
       <div class="heatnote num">
         {over && rows[over[1]] && (
           <>
-            {t("step")} {map.steps[over[0]]} · {rows[over[1]]!.name} · {named("stat", map.stat)} {short(map.values[rows[over[1]]!.place]![over[0]])}
+            {t("step")} {map.steps[over[0]]} · {rows[over[1]]!.name} · {named("stat", map.stat)}{" "}
+            {short(map.values[rows[over[1]]!.place]![over[0]])}
             {map.bad[rows[over[1]]!.place]![over[0]]! > 0 && <span class="bad"> {t("not_finite")}</span>}
           </>
         )}

@@ -37,7 +37,8 @@ export function useLayout(graph: ScopeGraph | undefined): Drawn | undefined {
     worker.current = new Worker(new URL("./layout_worker.ts", import.meta.url), { type: "module" });
     worker.current.onmessage = (event: MessageEvent<LaidOut>) => {
       const now = asked.current;
-      if (event.data.task === now.task && now.graph) setDrawn({ shape: now.shape, drawn: { graph: now.graph, layout: event.data } });
+      if (event.data.task === now.task && now.graph)
+        setDrawn({ shape: now.shape, drawn: { graph: now.graph, layout: event.data } });
     };
     return () => worker.current?.terminate();
   }, []);

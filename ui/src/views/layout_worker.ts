@@ -33,7 +33,15 @@ self.onmessage = (event: MessageEvent<LayoutTask>) => {
     places[box.id] = { x: at.x, y: at.y };
   }
   const size = graph.graph() as { width?: number; height?: number };
-  const lines = edges.map((edge) => ((graph.edge(edge.start, edge.end) as { points?: { x: number; y: number }[] }).points ?? []));
-  const done: LaidOut = { task, width: size.width ?? 0, height: size.height ?? 0, boxes: places, edges: lines };
+  const lines = edges.map(
+    (edge) => (graph.edge(edge.start, edge.end) as { points?: { x: number; y: number }[] }).points ?? [],
+  );
+  const done: LaidOut = {
+    task,
+    width: size.width ?? 0,
+    height: size.height ?? 0,
+    boxes: places,
+    edges: lines,
+  };
   self.postMessage(done);
 };

@@ -1,8 +1,11 @@
 // Python source with keywords, strings, numbers and comments told apart.
 const KEYWORDS = new Set(
-  "False None True and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield".split(" "),
+  "False None True and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield".split(
+    " ",
+  ),
 );
-const TOKEN = /(#.*$)|("""|''')|([rbfuRBFU]{0,2}"(?:[^"\\]|\\.)*"|[rbfuRBFU]{0,2}'(?:[^'\\]|\\.)*')|\b(\d[\w.]*)|([A-Za-z_]\w*)/g;
+const TOKEN =
+  /(#.*$)|("""|''')|([rbfuRBFU]{0,2}"(?:[^"\\]|\\.)*"|[rbfuRBFU]{0,2}'(?:[^'\\]|\\.)*')|\b(\d[\w.]*)|([A-Za-z_]\w*)/g;
 
 export interface Piece {
   text: string;
@@ -40,7 +43,15 @@ export function pieces(lines: string[]): Piece[][] {
         TOKEN.lastIndex = at;
         continue;
       }
-      const style = comment ? "comment" : text ? "string" : number ? "number" : KEYWORDS.has(word ?? "") ? "keyword" : "";
+      const style = comment
+        ? "comment"
+        : text
+          ? "string"
+          : number
+            ? "number"
+            : KEYWORDS.has(word ?? "")
+              ? "keyword"
+              : "";
       put(match.index + whole.length, style);
     }
     put(line.length, "");
@@ -49,5 +60,17 @@ export function pieces(lines: string[]): Piece[][] {
 }
 
 export function Code({ line }: { line: Piece[] }) {
-  return <>{line.map((piece, index) => (piece.style ? <span key={index} class={`py-${piece.style}`}>{piece.text}</span> : piece.text))}</>;
+  return (
+    <>
+      {line.map((piece, index) =>
+        piece.style ? (
+          <span key={index} class={`py-${piece.style}`}>
+            {piece.text}
+          </span>
+        ) : (
+          piece.text
+        ),
+      )}
+    </>
+  );
 }

@@ -26,7 +26,10 @@ export function ValueView() {
   const base = `values/${place.node}/${io}/${slot}`;
   const isValue = place.node !== null && (io === "input" || io === "output") && /^\d+$/.test(slot ?? "");
   const pass = place.pass || null;
-  const node = useAnswer<NodeDetails>(isValue ? aboutStep(place, `nodes/${place.node}`, { pass }) : null, false);
+  const node = useAnswer<NodeDetails>(
+    isValue ? aboutStep(place, `nodes/${place.node}`, { pass }) : null,
+    false,
+  );
   const sides = node.data?.id === place.node ? [...node.data.inputs, ...node.data.outputs] : [];
   const saved = sides.some((side) => side.saved && side.io === io && side.slot === Number(slot));
   const facts = useAnswer<ValueFacts>(saved ? aboutStep(place, base, { pass }) : null, false);
@@ -37,11 +40,23 @@ export function ValueView() {
   return (
     <div class="valueview scroll">
       <div class="viewbar">
-        <code class="clip" title={address}>{address}</code> <code>{kind(dtype, shape)}</code> <span class="faint">{t("step")} {step}</span>
+        <code class="clip" title={address}>
+          {address}
+        </code>{" "}
+        <code class="fixed">{kind(dtype, shape)}</code>{" "}
+        <span class="faint fixed">
+          {t("step")} {step}
+        </span>
         <Range low={numbers.min} high={numbers.max} />
         <span class="grow" />
-        <span class="field">{t("index")} <Typed id="index" say="0, :, 2:10" value={place.index} onChange={(index) => go({ index }, true)} /></span>
-        <CopyMenu json={() => facts.data} python={() => nodeCode(run?.path ?? "last", address.replace(/:.*$/, ""), step)} />
+        <span class="field">
+          {t("index")}{" "}
+          <Typed id="index" say="0, :, 2:10" value={place.index} onChange={(index) => go({ index }, true)} />
+        </span>
+        <CopyMenu
+          json={() => facts.data}
+          python={() => nodeCode(run?.path ?? "last", address.replace(/:.*$/, ""), step)}
+        />
       </div>
       <Picture base={base} />
       <Bars base={base} />
@@ -53,14 +68,25 @@ export function ValueView() {
 function Picture({ base }: { base: string }) {
   const { place } = useLooking();
   const [box, width] = useWidth();
-  const answer = useAnswer<Tile>(aboutStep(place, `${base}/tile`, { index: place.index, pass: place.pass || null, rows: CELLS, columns: CELLS }), false);
+  const answer = useAnswer<Tile>(
+    aboutStep(place, `${base}/tile`, {
+      index: place.index,
+      pass: place.pass || null,
+      rows: CELLS,
+      columns: CELLS,
+    }),
+    false,
+  );
   const canvas = useRef<HTMLCanvasElement>(null);
   const look = useStore(shownTheme);
   const tile = answer.data;
   useLayoutEffect(() => {
     const element = canvas.current;
     if (!element || !tile || !tile.rows || !tile.columns || width < 20) return;
-    const size = Math.max(1, Math.min(24, Math.floor((width - 24) / tile.columns), Math.floor(320 / tile.rows)) || 1);
+    const size = Math.max(
+      1,
+      Math.min(24, Math.floor((width - 24) / tile.columns), Math.floor(320 / tile.rows)) || 1,
+    );
     element.width = tile.columns * size;
     element.height = tile.rows * size;
     const brush = element.getContext("2d")!;
@@ -68,9 +94,11 @@ function Picture({ base }: { base: string }) {
     const [low, high] = [tile.low.map(value), tile.high.map(value)];
     const most = Math.max(1e-300, ...[...low, ...high].map((one) => Math.abs(one ?? 0)));
     for (let index = 0; index < low.length; index++) {
-      const isBad_ = tile.nan[index]! + tile.posinf[index]! + tile.neginf[index]! > 0;
+      const wrong = tile.nan[index]! + tile.posinf[index]! + tile.neginf[index]! > 0;
       const [a, b] = [low[index] ?? 0, high[index] ?? 0];
-      brush.fillStyle = isBad_ ? bad : diverging((Math.abs(a!) > Math.abs(b!) ? a! : b!) / most, look === "dark");
+      brush.fillStyle = wrong
+        ? bad
+        : diverging((Math.abs(a!) > Math.abs(b!) ? a! : b!) / most, look === "dark");
       brush.fillRect((index % tile.columns) * size, Math.floor(index / tile.columns) * size, size, size);
     }
   }, [tile, width, look]);
@@ -85,7 +113,10 @@ function Picture({ base }: { base: string }) {
 function Bars({ base }: { base: string }) {
   const t = useTexts();
   const { place } = useLooking();
-  const { data } = useAnswer<Histogram>(aboutStep(place, `${base}/histogram`, { bins: 60, pass: place.pass || null }), false);
+  const { data } = useAnswer<Histogram>(
+    aboutStep(place, `${base}/histogram`, { bins: 60, pass: place.pass || null }),
+    false,
+  );
   if (!data?.counts.length) return null;
   const most = Math.max(1, ...data.counts.map(Number));
   return (
@@ -94,10 +125,17 @@ function Bars({ base }: { base: string }) {
       <svg viewBox="0 0 600 80" preserveAspectRatio="none">
         {data.counts.map((one, index) => {
           const height = (Number(one) / most) * 78;
-          return <rect key={index} x={index * 10 + 0.5} y={80 - height} width={9} height={height}><title>{`${short(data.edges[index])} … ${short(data.edges[index + 1])}: ${count(one)}`}</title></rect>;
+          return (
+            <rect key={index} x={index * 10 + 0.5} y={80 - height} width={9} height={height}>
+              <title>{`${short(data.edges[index])} … ${short(data.edges[index + 1])}: ${count(one)}`}</title>
+            </rect>
+          );
         })}
       </svg>
-      <div class="ends num"><span>{short(data.edges[0])}</span><span>{short(data.edges[data.edges.length - 1])}</span></div>
+      <div class="ends num">
+        <span>{short(data.edges[0])}</span>
+        <span>{short(data.edges[data.edges.length - 1])}</span>
+      </div>
     </figure>
   );
 }
@@ -107,15 +145,24 @@ function Elements({ base, shape }: { base: string; shape: number[] }) {
   const { place } = useLooking();
   const rest = shape.slice(0, -1).map(() => "0");
   const index = place.index || [...rest, ...(shape.length ? [`:${SHOWN}`] : [])].join(",");
-  const { data, error } = useAnswer<Slice>(aboutStep(place, `${base}/slice`, { index, pass: place.pass || null }), false);
+  const { data, error } = useAnswer<Slice>(
+    aboutStep(place, `${base}/slice`, { index, pass: place.pass || null }),
+    false,
+  );
   if (error) return <p class="empty">{error.message}</p>;
   if (!data) return null;
   const columns = data.shape[data.shape.length - 1] ?? 1;
   return (
     <section>
-      <h3>{t("first_elements")} <code class="faint">[{index}]</code></h3>
+      <h3>
+        {t("first_elements")} <code class="faint">[{index}]</code>
+      </h3>
       <div class="elements num" data-columns={columns}>
-        {data.elements.slice(0, SHOWN * 4).map((one, place) => <span key={place} class={isBad(one) ? "bad" : ""} title={String(one)}>{short(one)}</span>)}
+        {data.elements.slice(0, SHOWN * 4).map((one, place) => (
+          <span key={place} class={isBad(one) ? "bad" : ""} title={String(one)}>
+            {short(one)}
+          </span>
+        ))}
       </div>
     </section>
   );

@@ -17,7 +17,13 @@ export function Views() {
     <>
       <nav class="tabs" role="tablist">
         {NAMES.map((name) => (
-          <button key={name} role="tab" aria-selected={place.view === name} class={place.view === name ? "on" : ""} onClick={() => go({ view: name })}>
+          <button
+            key={name}
+            role="tab"
+            aria-selected={place.view === name}
+            class={place.view === name ? "on" : ""}
+            onClick={() => go({ view: name })}
+          >
             {t(name)}
           </button>
         ))}
