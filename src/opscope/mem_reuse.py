@@ -11,8 +11,6 @@ import importlib
 import sys
 from typing import Any
 
-from opscope.capture.on_import import when_imported
-
 OPTIONS: dict[str, dict[str, bool | str]] = {
     "torch._inductor.config": {
         "allow_buffer_reuse": False,
@@ -31,6 +29,8 @@ _awaited: set[str] = set()
 
 def set_reuse(allowed: bool) -> None:
     """Allow it or not, in graphs that are compiled from here on."""
+    from opscope.capture.on_import import when_imported  # only for those who switch it off
+
     global _allowed
     if allowed is _allowed:
         return
