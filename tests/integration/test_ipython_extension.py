@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,10 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made = InteractiveShell.instance()
     made.run_line_magic("load_ext", "opscope")
     yield made
+    made.user_ns.clear()  # an optimizer that lives on would be waited for in other tests
+    made.reset(new_session=False, aggressive=True)
     InteractiveShell.clear_instance()
+    gc.collect()
 
 
 def test_a_cell_is_watched(shell: Any, tmp_path: Path) -> None:
