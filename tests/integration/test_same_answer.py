@@ -14,9 +14,19 @@ from helpers.forked import forked_opscope, launched
 from helpers.same_answer import WATCH, check_dump, check_run, dump_config, live_hits
 
 SCRIPTS = [*NONFINITE, *SILENT]
+SAMPLE = 4
+"""One script in so many is run by `make test`, all of them by `make test-long`."""
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=by_name)
+def sampled() -> list[object]:
+    rare = [pytest.mark.long]
+    return [
+        pytest.param(script, id=by_name(script), marks=rare if number % SAMPLE else [])
+        for number, script in enumerate(SCRIPTS)
+    ]
+
+
+@pytest.mark.parametrize("script", sampled())
 def test_faults(script: Path, tmp_path: Path) -> None:
     config = dump_config(tmp_path, "0-3")
     options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--record")
