@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+PROMPTS = {"ps1", "ps2", "ps3"}
 CELL = """
 import torch
 net = torch.nn.Linear(4, 3)
@@ -26,6 +28,7 @@ done = step
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from IPython.core.interactiveshell import InteractiveShell
 
+    had = {name for name in PROMPTS if hasattr(sys, name)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     made = InteractiveShell.instance()
@@ -35,6 +38,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made.reset(new_session=False, aggressive=True)
     InteractiveShell.clear_instance()
     gc.collect()
+    for name in PROMPTS - had:  # or every later test would seem to run at a prompt
+        if hasattr(sys, name):
+            delattr(sys, name)
 
 
 def test_a_cell_is_watched(shell: Any, tmp_path: Path) -> None:
