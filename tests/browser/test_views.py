@@ -41,7 +41,7 @@ def test_the_graph_opens_a_scope(looking: Looking, made: Made) -> None:
     looking.see(".gbox.chosen").click(button="right")
     looking.see(".graphbox .menu button", "Show in the list").click()
     looking.see(".side-left .item", "softmax-op0")
-    looking.see(".crumbs button", "Default").click()
+    looking.see(".crumbs button", "Default").press("Enter")
     looking.see(".gbox[data-box='s:Default/network-Sequential']")
 
 
