@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -33,6 +34,7 @@ exec(compile(TEXT, "many_lines.py", "exec"), made)
 run: Any = made["run"]
 
 
+@pytest.mark.skipif(not twice.hook_is_there(), reason="the native hook is not built")
 def test_each_call_is_of_its_own_site_natively_too(capsys) -> None:
     native, python = watch_twice(many_lines)
     assert native.result == python.result
