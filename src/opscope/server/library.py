@@ -85,15 +85,24 @@ class Library:
                 found.setdefault(run_key(path), path)
         return found
 
+    def recording(self, number: str) -> Run | DumpRecording:
+        """The recording with an id, for a line about it: the open ones stay open."""
+        with self._lock:
+            opened = self._opened.get(number)
+        return opened.recording if opened is not None else open_recording(self._path(number))
+
+    def _path(self, number: str) -> Path:
+        path = self.paths().get(number)
+        if path is None:
+            raise OpscopeError(f"there is no run {number} here")
+        return path
+
     def open(self, number: str) -> Opened:
         """The recording with an id, as it is now; an error if there is none."""
         with self._lock:
             opened = self._opened.get(number)
             if opened is None:
-                path = self.paths().get(number)
-                if path is None:
-                    raise OpscopeError(f"there is no run {number} here")
-                opened = self._opened[number] = Opened(path)
+                opened = self._opened[number] = Opened(self._path(number))
                 while len(self._opened) > _OPEN:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(number)

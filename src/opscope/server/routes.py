@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from opscope import __version__, arrays
 from opscope.errors import OpscopeError
+from opscope.read.value import Value
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
@@ -67,8 +68,12 @@ def _opened(request: Request, run: str) -> Opened:
     return _library(request).open(run)
 
 
-def _view(request: Request, run: str, rank: int) -> RankView:
+def _view(request: Request, run: RunId, rank: RankNumber) -> RankView:
     return _opened(request, run).view(rank)
+
+
+View = Annotated[RankView, Depends(_view)]
+"""The rank that a question is about."""
 
 
 @router.get("/about", response_model=dict[str, str])
@@ -84,9 +89,7 @@ def runs(request: Request) -> Response:
     lines = []
     for number in library.paths():
         try:
-            lines.append(
-                run_list.run_line(number, library.open(number).recording, hub.is_live(number))
-            )
+            lines.append(run_list.run_line(number, library.recording(number), hub.is_live(number)))
         except OpscopeError:  # it was removed meanwhile, or cannot be read
             continue
     return answer(lines)
@@ -101,43 +104,35 @@ def run_details(request: Request, run: RunId) -> Response:
 
 
 @router.get(f"{RANK}/verdict", response_model=answers.Verdict)
-def verdict(request: Request, run: RunId, rank: RankNumber) -> Response:
+def verdict(view: View) -> Response:
     """What is wrong, or that nothing is."""
-    return answer(hit_list.verdict(_view(request, run, rank)))
+    return answer(hit_list.verdict(view))
 
 
 @router.get(f"{RANK}/strip", response_model=answers.Strip)
 def strip_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     points: Annotated[int, Query(ge=2, le=20_000, description="at most so many points")] = 2000,
 ) -> Response:
     """Loss, gradient norm, time and hits over all steps."""
-    return answer(strip.strip(_view(request, run, rank), points))
+    return answer(strip.strip(view, points))
 
 
 @router.get(f"{RANK}/steps", response_model=answers.Steps)
-def steps_of(
-    request: Request, run: RunId, rank: RankNumber, first: First = 0, count: Count = 100
-) -> Response:
+def steps_of(view: View, first: First = 0, count: Count = 100) -> Response:
     """Steps as a table, the latest first."""
-    return answer(strip.steps(_view(request, run, rank), first, count))
+    return answer(strip.steps(view, first, count))
 
 
 @router.get(f"{RANK}/tree", response_model=answers.Branch)
-def tree_of(
-    request: Request, run: RunId, rank: RankNumber, scope: ScopeName = "", step: Step = None
-) -> Response:
+def tree_of(view: View, scope: ScopeName = "", step: Step = None) -> Response:
     """What is directly in a scope, with the numbers of a step."""
-    return answer(tree.branch(_view(request, run, rank), scope, step))
+    return answer(tree.branch(view, scope, step))
 
 
 @router.get(f"{RANK}/nodes", response_model=answers.NodeList)
 def nodes_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     text: Text = "",
     step: Step = None,
     phase: Text = "",
@@ -151,7 +146,7 @@ def nodes_of(
 ) -> Response:
     """Nodes that match a text (name, parameter, operator, `file.py:12`) and filters."""
     found = tree.node_list(
-        _view(request, run, rank),
+        view,
         text,
         step=step,
         phase=phase,
@@ -168,22 +163,18 @@ def nodes_of(
 
 @router.get(f"{RANK}/nodes/{{node}}", response_model=answers.NodeDetails)
 def node_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     node: NodeNumber,
     step: Step = None,
     pass_number: PassNumber = 0,
 ) -> Response:
     """Everything about one node in a step."""
-    return answer(node_details.node_details(_view(request, run, rank), node, step, pass_number))
+    return answer(node_details.node_details(view, node, step, pass_number))
 
 
 @router.get(f"{RANK}/nodes/{{node}}/series", response_model=answers.Series)
 def series_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     node: NodeNumber,
     side: Annotated[str, Query(alias="io", pattern="^(input|output)$")] = "output",
     slot: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
@@ -191,14 +182,12 @@ def series_of(
 ) -> Response:
     """Statistics of one value over all steps."""
     names = [name.strip() for name in stats.split(",") if name.strip()]
-    return answer(node_details.series(_view(request, run, rank), node, side, slot, names))
+    return answer(node_details.series(view, node, side, slot, names))
 
 
 @router.get(f"{RANK}/hits", response_model=answers.Hits)
 def hits_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     step: Step = None,
     condition: Text = "",
     watchpoint: Annotated[int | None, Query(ge=0)] = None,
@@ -208,7 +197,7 @@ def hits_of(
 ) -> Response:
     """Hits in the order of execution."""
     found = hit_list.hits(
-        _view(request, run, rank),
+        view,
         step=step,
         condition=condition,
         watchpoint=watchpoint,
@@ -220,41 +209,35 @@ def hits_of(
 
 
 @router.get(f"{RANK}/files", response_model=answers.SourceFiles)
-def files_of(request: Request, run: RunId, rank: RankNumber, step: Step = None) -> Response:
+def files_of(view: View, step: Step = None) -> Response:
     """The user's files that operators came from."""
-    return answer(source_view.source_files(_view(request, run, rank), step))
+    return answer(source_view.source_files(view, step))
 
 
 @router.get(f"{RANK}/source", response_model=answers.SourceText)
 def source_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
     step: Step = None,
 ) -> Response:
     """One file with what its lines computed."""
-    return answer(source_view.source_text(_view(request, run, rank), file, step))
+    return answer(source_view.source_text(view, file, step))
 
 
 @router.get(f"{RANK}/source/trends", response_model=answers.LineTrends)
 def line_trends_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
     columns: Annotated[int, Query(ge=2, le=200)] = 24,
     last: Step = None,
 ) -> Response:
     """What the lines of a file computed over steps."""
-    return answer(line_trends.line_trends(_view(request, run, rank), file, columns, last))
+    return answer(line_trends.line_trends(view, file, columns, last))
 
 
 @router.get(f"{RANK}/heatmap", response_model=answers.HeatMap)
 def heat_map_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     stat: Annotated[str, Query(description=f"one of {', '.join(heat_map.STATS)}")] = "max",
     scope: ScopeName = "",
     depth: Annotated[int, Query(ge=1, le=64)] = 3,
@@ -264,7 +247,7 @@ def heat_map_of(
 ) -> Response:
     """One number per scope and step."""
     found = heat_map.heat_map(
-        _view(request, run, rank),
+        view,
         stat,
         scope=scope,
         depth=depth,
@@ -277,71 +260,51 @@ def heat_map_of(
 
 @router.get(f"{RANK}/graph", response_model=answers.ScopeGraph)
 def graph_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+    view: View,
     scope: ScopeName = "",
     step: Step = None,
     backward: bool = False,
 ) -> Response:
     """One open scope as boxes and edges."""
-    return answer(scope_graph.scope_graph(_view(request, run, rank), scope, step, backward))
+    return answer(scope_graph.scope_graph(view, scope, step, backward))
 
 
 # ---------------------------------------------------------------------- saved values
 
 VALUE = f"{RANK}/values/{{node}}/{{side}}/{{slot}}"
-SideName = Annotated[str, Path(pattern="^(input|output)$")]
-Slot = Annotated[int, Path(ge=0, lt=1 << 31)]
 Index = Annotated[str, Query(max_length=1000, description="such as 0,:,2:10,::4")]
 
 
-@router.get(VALUE, response_model=answers.ValueFacts)
-def value_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
+def _value(
+    view: View,
     node: NodeNumber,
-    side: SideName,
-    slot: Slot,
+    side: Annotated[str, Path(pattern="^(input|output)$")],
+    slot: Annotated[int, Path(ge=0, lt=1 << 31)],
     step: Step = None,
     pass_number: PassNumber = 0,
-) -> Response:
+) -> Value:
+    return tensor_view.find_value(view, node, side, slot, step, pass_number)
+
+
+SavedValue = Annotated[Value, Depends(_value)]
+"""The value that a question is about."""
+
+
+@router.get(VALUE, response_model=answers.ValueFacts)
+def value_of(value: SavedValue) -> Response:
     """A saved value: dtype, shape, numbers, where its extremes are."""
-    view = _view(request, run, rank)
-    return answer(
-        tensor_view.facts(tensor_view.find_value(view, node, side, slot, step, pass_number))
-    )
+    return answer(tensor_view.facts(value))
 
 
 @router.get(f"{VALUE}/slice", response_model=answers.Slice)
-def slice_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
-    node: NodeNumber,
-    side: SideName,
-    slot: Slot,
-    step: Step = None,
-    pass_number: PassNumber = 0,
-    index: Index = "",
-) -> Response:
+def slice_of(value: SavedValue, index: Index = "") -> Response:
     """Elements of a saved value."""
-    view = _view(request, run, rank)
-    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
     return answer(arrays.slice_of(tensor_view.elements(value), index))
 
 
 @router.get(f"{VALUE}/tile", response_model=answers.Tile)
 def tile_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
-    node: NodeNumber,
-    side: SideName,
-    slot: Slot,
-    step: Step = None,
-    pass_number: PassNumber = 0,
+    value: SavedValue,
     index: Index = "",
     rows: Annotated[int, Query(ge=1, le=4096)] = 200,
     columns: Annotated[int, Query(ge=1, le=4096)] = 200,
@@ -351,49 +314,26 @@ def tile_of(
     width: Annotated[int | None, Query(ge=1, lt=1 << 40)] = None,
 ) -> Response:
     """A saved value as a picture: the extremes of each cell."""
-    view = _view(request, run, rank)
-    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
-    return answer(
-        arrays.tile(tensor_view.elements(value), index, rows, columns, top, left, height, width)
-    )
+    elements = tensor_view.elements(value)
+    return answer(arrays.tile(elements, index, rows, columns, top, left, height, width))
 
 
 @router.get(f"{VALUE}/histogram", response_model=answers.Histogram)
 def histogram_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
-    node: NodeNumber,
-    side: SideName,
-    slot: Slot,
-    step: Step = None,
-    pass_number: PassNumber = 0,
+    value: SavedValue,
     bins: Annotated[int, Query(ge=1, le=arrays.MOST_BINS)] = 60,
     log: bool = False,
 ) -> Response:
     """How many elements of a saved value lie where."""
-    view = _view(request, run, rank)
-    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
     return answer(arrays.histogram(tensor_view.elements(value), bins, log))
 
 
 @router.get(f"{VALUE}/npy", response_class=Response, responses=_NPY)
-def npy_of(
-    request: Request,
-    run: RunId,
-    rank: RankNumber,
-    node: NodeNumber,
-    side: SideName,
-    slot: Slot,
-    step: Step = None,
-    pass_number: PassNumber = 0,
-) -> Response:
+def npy_of(value: SavedValue) -> Response:
     """A saved value as a .npy file."""
-    view = _view(request, run, rank)
-    value = tensor_view.find_value(view, node, side, slot, step, pass_number)
     file = io.BytesIO()
     np.save(file, value.array(), allow_pickle=False)
-    name = f"step{value.step}-node{node}-{side}{slot}.npy"
+    name = f"step{value.step}-node{value.node.id}-{value.io}{value.slot}.npy"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(file.getvalue(), headers=headers, media_type="application/octet-stream")
 
