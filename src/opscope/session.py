@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -27,7 +26,8 @@ from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
-    from opscope.capture.torch_capture import TorchCapture
+    from opscope.capture.frameworks import Framework
+    from opscope.capture.protocol import Capture
     from opscope.dump.sinks.dump_sink import DumpSink
     from opscope.dump.sinks.graph_sink import GraphSink
     from opscope.events import Sink
@@ -53,7 +53,7 @@ class Session:
         self.run_directory: Path | None = None
         self._script = script
         self._command = list(command)
-        self._capture: TorchCapture | None = None
+        self._capture: Capture | None = None
         self._sinks: list[Sink] = []
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
@@ -91,40 +91,40 @@ class Session:
             say_once(notice)
         if not self.settings.active:
             return self
+        from opscope.capture.frameworks import TORCH
         from opscope.capture.on_import import when_imported
 
-        _require_torch()
+        TORCH.require()
         self._sinks = self._make_sinks()
         get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
         self._hand_over()
         atexit.register(self._stop_at_exit)
-        when_imported("torch", self._begin_capture)
+        when_imported(TORCH.module, lambda: self._begin_capture(TORCH))
         return self
 
-    def _begin_capture(self) -> None:
+    def _begin_capture(self, framework: Framework) -> None:
         from opscope.capture.processes import follow_children
-        from opscope.capture.torch_capture import TorchCapture
         from opscope.pipeline import Pipeline
 
         pipeline = Pipeline(self._sinks, self._engine(), self._accepts_step, self.settings.scope)
         if self._graphs is not None:
             self._graphs.renew = pipeline.forget_plans
         keep_classes = current_context().reserve_class_name_in_scope
-        self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
+        self._capture = framework.capture(pipeline, current_rank, keep_classes)
         self._connect(self._capture, pipeline)
         self._capture.start()
         on_context(self._context_changed)
         follow_children(self, rank_process)
 
-    def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
+    def _connect(self, capture: Capture, pipeline: Pipeline) -> None:
         """Let the watchpoints end training, and see what they need of it."""
         pipeline.strict = self.settings.strict
         pipeline.on_drop = self._note_drop
         if self.watch is not None:
-            capture.on_safe_point = self._safe_point
+            capture.safe_points.add(self.watch.safe_point)
             self.watch.ranks.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
-            capture.on_bad_output(self.watch.witness.see)
+            capture.bad_outputs.add(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
@@ -132,14 +132,7 @@ class Session:
             if self._live is not None:
                 self._connect_live(self._live, capture, self.watch)
 
-    def _safe_point(self, step: int, before_update: bool) -> None:
-        """Where training may hold or be ended."""
-        assert self.watch is not None
-        self.watch.safe_point(step, before_update)
-        if self._live is not None:
-            self._live.safe_point(step, before_update)
-
-    def _connect_live(self, live: Live, capture: TorchCapture, watch: WatchSink) -> None:
+    def _connect_live(self, live: Live, capture: Capture, watch: WatchSink) -> None:
         """Let people control training, from the first call of a network on."""
         from opscope.capture.guards import plain_torch
 
@@ -149,11 +142,12 @@ class Session:
         snapshot = self._hit_state.snapshot if self._hit_state else capture.keep_state()
 
         def begin() -> None:
-            capture.on_network = lambda: None
+            capture.networks.remove(begin)
             live.connect(watch, snapshot, capture.reconsider, current_rank(), world_size())
             live.wait_at_start()
 
-        capture.on_network = begin
+        capture.networks.add(begin)
+        capture.safe_points.add(live.safe_point)
 
     def _note_drop(self, sink: Sink, error: Exception) -> None:
         """A run that was not watched to its end must not read as one without hits."""
@@ -251,7 +245,7 @@ class Session:
         return bool(self._sinks) and os.getpid() == self._pid
 
     @property
-    def capture(self) -> TorchCapture | None:
+    def capture(self) -> Capture | None:
         """The capture, while it runs in this process."""
         return self._capture if os.getpid() == self._pid else None
 
@@ -413,7 +407,7 @@ class Session:
             else:
                 os.environ[name] = value
 
-    def _say_next(self, capture: TorchCapture | None, sinks: Sequence[Sink]) -> None:
+    def _say_next(self, capture: Capture | None, sinks: Sequence[Sink]) -> None:
         if capture is None or not (capture.opened or capture.has_children):
             say("no operator ran: nothing was recorded")
             return
@@ -438,20 +432,6 @@ def _relative(path: Path) -> Path:
         return path.relative_to(Path.cwd())
     except ValueError:
         return path
-
-
-def _require_torch() -> None:
-    if "torch" not in sys.modules and not _can_be_found("torch"):
-        raise OpscopeError(
-            "PyTorch is not installed for this Python; to install it: pip install 'opscope[torch]'"
-        )
-
-
-def _can_be_found(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 _current: Session | None = None

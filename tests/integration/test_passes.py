@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from helpers.program import opscope
 from helpers.recorder import Recorder
 from opscope.calls import Calls
-from opscope.capture.thread_state import MOST_NODES
+from opscope.capture.node_book import MOST_NODES
 from opscope.events import EVAL_GRAPH, TRAINING_GRAPH, Output
 from opscope.messages import forget_said
 from opscope.read.reader import open_reader

@@ -20,10 +20,11 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
+from opscope.capture.attribution import GradNode
 from opscope.capture.failures import is_ours, report_failure
 from opscope.capture.operators import Operator, flatten
 from opscope.capture.thread_state import KEPT_NUMBERS, LOOSE_TAIL, OPTIMIZER, SETUP, ThreadState
-from opscope.capture.watching import Begun, GradNode, OperatorWatch
+from opscope.capture.watching import Begun, OperatorWatch
 from opscope.events import Node, Output, Source
 
 _next_number = torch.autograd._get_sequence_nr
@@ -68,7 +69,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._anchored = (0, 0)
         self._latest: tuple[int, dict[int, int]] = (-1, {})
         """The step, and by node the call of it that began last."""
-        watch.current_grad_node = self._current_grad_node
+        watch.attribution.current_grad_node = self._current_grad_node
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
         """Whether operators are recorded; the rest is for native code."""

@@ -16,11 +16,13 @@ import torch
 
 from opscope.calls import Calls
 from opscope.capture import guards
+from opscope.capture.attribution import UNKNOWN
 from opscope.capture.failures import is_of_device, is_ours, report_device
+from opscope.capture.node_book import Site
 from opscope.capture.operators import Operator, as_texts
 from opscope.capture.stacks import is_compiled_file, is_user_file
-from opscope.capture.thread_state import Site, ThreadState
-from opscope.capture.watching import ENGINE, UNKNOWN, Begun, OperatorWatch
+from opscope.capture.thread_state import ThreadState
+from opscope.capture.watching import ENGINE, Begun, OperatorWatch
 from opscope.events import Node, Output, Phase, Source
 from opscope.messages import say_once
 from opscope.native import build
@@ -72,12 +74,12 @@ class Hook:
             Hook._active._watch.pipeline.meter.take_native()
             Hook._active._leave()
         Hook._active = self
-        meter = watch.pipeline.meter
+        meter, delivery = watch.pipeline.meter, watch.delivery
         module.configure(
             {
                 "local": watch.threads.local,
-                "sites": watch.sites,
-                "late": watch.late,
+                "sites": watch.book.sites,
+                "late": delivery.late,
                 "known": watch.known,
                 "by_id": watch.names.by_id,
                 "engine_code": ENGINE,
@@ -94,29 +96,29 @@ class Hook:
                 "optimizer_phase": Phase.OPTIMIZER,
                 "plan_for": watch.pipeline.plan_for,
                 "add_outputs": watch.add_outputs,
-                "begin_call": watch.begin_call,
-                "end_call": watch.end_call,
+                "begin_call": delivery.begin_call,
+                "end_call": delivery.end_call,
                 "before_write": meter.before_native_write,
                 "report": _report,
-                "alarm": watch.alarm,
+                "alarm": delivery.bad_outputs if delivery.bad_outputs else None,
                 "ThreadState": ThreadState,
                 "Site": Site,
                 "Node": Node,
                 "Output": Output,
                 "Plan": Plan,
                 "Begun": Begun,
-                "measure_slowly": watch.measure_slowly,
+                "measure_slowly": delivery.measure_slowly,
                 "kind_number": meter.kind_number,
                 "advance": meter.advance,
-                "submit": watch.submit,
+                "submit": delivery.submit,
                 "row": row_function,
                 "dtypes": DTYPES,
             }
         )
-        watch.current_grad_node = module.current_grad_node
+        watch.attribution.current_grad_node = module.current_grad_node
         guards.tell(module)
         self.set_memory(meter.memory)
-        watch.marks.on_move = self._tell_marks
+        watch.book.marks.on_move = self._tell_marks
         self._tell_marks()
         meter.hook = self
         meter.engine.tell_devices(self._add_device)
@@ -153,7 +155,7 @@ class Hook:
         meter = self._watch.pipeline.meter
         meter.hook = None
         meter.engine.tell_devices(None)
-        self._watch.marks.on_move = lambda: None
+        self._watch.book.marks.on_move = lambda: None
         self._watch.hook = None
 
     def enter_hook(self) -> int:
@@ -198,7 +200,7 @@ class Hook:
         self._module.set_cursor(memory.cursor.buffer_info()[0])
 
     def _tell_marks(self) -> None:
-        self._module.set_marks(self._watch.marks.numbers.buffer_info()[0])
+        self._module.set_marks(self._watch.book.marks.numbers.buffer_info()[0])
 
     def launch_all(self) -> None:
         self._module.launch_all()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from array import array
-from collections.abc import Callable
 from types import FrameType
 
 import torch
@@ -40,62 +38,6 @@ PHASES = (
 
 KEPT_NUMBERS = shared.KEPT_NUMBERS
 """More numbers than these at once were not made by one operator: they were not watched."""
-
-
-MOST_NODES = shared.MOST_NODES
-"""A call site that a pass comes by more often than this has no more nodes: the last one recurs."""
-
-
-_FIRST_SITES = 1024
-
-
-class Site:
-    """A call site: its nodes, one per call of it within a pass.
-
-    There is one per node in most programs, so it is kept small: a garbage collection visits it.
-    """
-
-    __slots__ = ("at", "codes", "first", "more")
-
-    def __init__(
-        self, frame: FrameType | None, user: FrameType | None, first: Node, at: int
-    ) -> None:
-        # Kept alive, since their addresses are part of the site's key.
-        self.codes = None
-        if frame is not None and user is not None:
-            self.codes = (frame.f_code, user.f_code)
-        self.first = first
-        self.more: list[Node] | None = None
-        self.at = at
-        """Where its marks are."""
-
-    def add(self, node: Node) -> None:
-        """A call of this site more often than in any pass before."""
-        if self.more is None:
-            self.more = []
-        self.more.append(node)
-
-
-class Marks:
-    """Two numbers of every call site, which native code reads and writes too.
-
-    The serial number of the pass that came by last, and how many calls it made there so far.
-    """
-
-    def __init__(self) -> None:
-        self.numbers = array("q", bytes(8 * 2 * _FIRST_SITES))
-        self.on_move: Callable[[], None] = lambda: None
-        """Called when they are in other memory than before."""
-        self._next = 0
-
-    def add(self, serial: int) -> int:
-        """Where the marks of a new site are; its first call is under way."""
-        if self._next == len(self.numbers):
-            self.numbers = self.numbers * 2
-            self.on_move()
-        at, self._next = self._next, self._next + 2
-        self.numbers[at], self.numbers[at + 1] = serial, 1
-        return at
 
 
 def _started_by_python() -> bool:

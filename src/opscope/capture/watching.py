@@ -8,10 +8,7 @@ native code. native/hook/watching.h does the same for known call sites.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +17,10 @@ from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
 from opscope.calls import Calls, note_sources
-from opscope.capture.guards import quiet
+from opscope.capture.attribution import UNKNOWN, Attribution, Subject
+from opscope.capture.delivery import Delivery
 from opscope.capture.known import KnownTensors
+from opscope.capture.node_book import NodeBook
 from opscope.capture.operators import Operator
 from opscope.capture.parameters import Names
 from opscope.capture.passes import Passes
@@ -32,13 +31,9 @@ from opscope.capture.thread_state import (
     EVAL,
     FORWARD,
     LOOSE_TAIL,
-    MOST_NODES,
     OPTIMIZER,
     PHASES,
     SETUP,
-    TAIL,
-    Marks,
-    Site,
     ThreadState,
 )
 from opscope.capture.threads import Threads
@@ -51,17 +46,11 @@ from opscope.events import (
     Node,
     Output,
     Outside,
-    Phase,
     Source,
-    Stack,
-    Value,
     Want,
 )
-from opscope.messages import say_once
-from opscope.names import GRADIENTS, RECOMPUTE, ROOT, node_name
-from opscope.native import shared
+from opscope.names import GRADIENTS, RECOMPUTE, ROOT
 from opscope.pipeline import Pipeline, Plan
-from opscope.stats.record import INPUT, OUTPUT
 
 if TYPE_CHECKING:
     from opscope.capture.hook import Hook
@@ -75,27 +64,15 @@ _ACCUMULATING = {
     "_sparse_coo_tensor_with_dims_and_tensors",
 }
 """What autograd does to make an incoming gradient a parameter's `.grad`."""
-_ACCUMULATE = 2**64 - 1
-"""The sequence number of every AccumulateGrad node."""
-_AFTER_FORWARD = (Phase.BACKWARD, Phase.OPTIMIZER)
+_AFTER_FORWARD = (BACKWARD, OPTIMIZER)
 _GRAPHS = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH, DATA: DATA_GRAPH}
 _FREE = contextlib.nullcontext()
 _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
-_INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
-_OUTSIDE_STATS, _ARGUMENTS = int(Want.OUTSIDE_STATS), int(Want.ARGUMENTS)
+_OUTPUT_STATS, _ARGUMENTS = int(Want.OUTPUT_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
-UNKNOWN = Outside("outside", "")
-MANY = shared.MANY_OUTPUTS
-"""So many outputs are read together: those of foreach and fused operators."""
-Alarm = Callable[[Node, int, bool, list[Tensor], "list[Tensor | None]"], None]
-"""A node, the index of its call, whether there is a NaN (or may be), inputs and outputs."""
-GradNode = tuple[int, str, Tensor | None]
-"""The number and the name of an autograd node, and the tensor to whose gradient it adds, if any."""
 Texts = Callable[[], dict[str, str]]
 """The arguments of the call under way that are no tensors, as text."""
-Subject = Node | Outside | str | tuple[str, ...] | None
-"""What an operator is about: a forward node, a parameter, or the names of several."""
 
 
 class Begun:
@@ -156,7 +133,8 @@ class OperatorWatch:
         self._local = threads.local
         self.names = names
         self.stacks = Stacks()
-        self.nodes: list[Node] = []
+        self.book = NodeBook(self._add_node)
+        self.delivery = Delivery(pipeline, threads)
         self.recording = False
         self.step = 0
         self.setup_done = False
@@ -168,20 +146,12 @@ class OperatorWatch:
         """Of the step under way."""
         self._last_calls = Calls()
         self.passes = Passes()
+        self.attribution = Attribution(threads, names, self.passes, key)
         self.known = known
         self._arrivals: dict[int, tuple[Tensor, Outside]] = {}
-        self._op_counts: dict[tuple[int, str, str], itertools.count[int]] = {}
-        self._lines: dict[tuple[object, ...], list[Node]] = {}
         self._first_use: dict[str, Node] = {}
-        self.sites: dict[tuple[object, ...], Site] = {}
-        self.marks = Marks()
-        self._lock = threading.RLock()
-        self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
-        self.current_grad_node: Callable[[], GradNode | None] = lambda: None
-        """The autograd node under way in the calling thread."""
+        self._late = self.delivery.late
         pipeline.meter.made_in = lambda tensor: known.call_of(key(tensor))
-        self.alarm: Alarm | None = None
-        """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
 
     # ------------------------------------------------------------------ a call
 
@@ -205,21 +175,17 @@ class OperatorWatch:
         phase, subject, key, user, (serial, number) = self._call_site(
             operator, state, frame, tensors, sources
         )
-        with self._lock if self.threads.many else _FREE:
-            site = self.sites.get(key)
-            node = self._node_at(site, serial)
+        with self.delivery.lock if self.threads.many else _FREE:
+            node = self.book.find(key, serial)
             if node is None:
                 node = self._new_node(operator, state, phase, subject, frame, sources, texts)
-                if site is None:
-                    self.sites[key] = Site(frame, user, node, self.marks.add(serial))
-                else:
-                    site.add(node)
-                    self.marks.numbers[site.at + 1] += 1
+                codes = (frame.f_code, user.f_code) if frame and user else ()
+                self.book.place(key, serial, node, codes)
             index = self._add_call(node, number)
             if sources != node.sources:
                 note_sources(self.calls, index, node, sources)
-        if self.late and not operator.asynchronous:
-            self._deliver_late(tensors[1:] if operator.completes else tensors)
+        if self._late and not operator.asynchronous:
+            self.delivery.deliver_late(tensors[1:] if operator.completes else tensors)
         plan = node.plan
         if plan is None or plan.revision != self.pipeline.revision:
             plan = self.pipeline.plan_for(node)
@@ -227,11 +193,11 @@ class OperatorWatch:
         flags = plan.flags
         if flags & _ARGUMENTS:
             node.arguments = texts()
-        if flags & _VALUES or (flags and (operator.asynchronous or self.late)):
-            begun.call = self.begin_call(plan, node, index, tensors, number, sources)
+        if flags & _VALUES or (flags and (operator.asynchronous or self._late)):
+            begun.call = self.delivery.begin_call(plan, node, index, tensors, number, sources)
             begun.flags = 0
         elif flags and self.pipeline.takes_rows:
-            self._measure_inputs(flags, node, index, tensors, sources)
+            self.delivery.measure_inputs(flags, node, index, tensors, sources)
         else:
             begun.flags = 0
         if operator.asynchronous or operator.waits:
@@ -249,12 +215,16 @@ class OperatorWatch:
             self.add_outputs(operator, node, produced, tensors)
         elif operator.view:
             self._renew_views(node)
-        if self.late and operator.completes:
-            self._deliver_late(tensors)
+        if self._late and operator.completes:
+            self.delivery.deliver_late(tensors)
         if begun.call is not None:
-            self.end_call(begun.plan, begun.call, operator, produced, tensors, begun.sources)
+            self.delivery.end_call(
+                begun.plan, begun.call, operator, produced, tensors, begun.sources
+            )
         elif begun.flags & _OUTPUT_STATS:
-            self._measure_outputs(operator, node, begun.index, produced, tensors, begun.sources)
+            self.delivery.measure_outputs(
+                operator, node, begun.index, produced, tensors, begun.sources
+            )
 
     def _call_site(
         self,
@@ -267,21 +237,21 @@ class OperatorWatch:
         """The phase, what the operator is about, a key for its call site, the user's frame, and
         the serial number and the number of the pass."""
         if frame is None or frame.f_code is ENGINE:
-            origin, of = self._origin(state)
+            origin, of = self.attribution.origin(state)
             return BACKWARD, origin, (operator, origin), None, of
         subject: Subject = None
         phase = state.phase
         if phase >= EVAL or state.backward_depth:
-            phase = self._settle_phase(state, operator, sources)
+            phase = self.attribution.phase_of(state, operator, sources)
         now = self.passes.evaluation if phase == EVAL else self.passes.training
         of = now.serial, now.number
         if phase == BACKWARD:
-            subject, of = self._origin(state)
+            subject, of = self.attribution.origin(state)
         if phase == OPTIMIZER:
             if sources:
                 subject = sources[0].subject
                 if operator.nested or not subject:
-                    subject = self._subject_of(state, tensors, sources)
+                    subject = self.attribution.subject_of(state, tensors, sources)
             place = (operator, state.scope, id(frame.f_code), frame.f_lasti, subject)
             return phase, subject, place, frame, of
         user = find_user_frame(frame)
@@ -299,30 +269,6 @@ class OperatorWatch:
             subject,
         )
         return phase, subject, key, user, of
-
-    def _node_at(self, site: Site | None, serial: int) -> Node | None:
-        """The node of this call of a call site; None if there have not been so many in a pass."""
-        if site is None:
-            return None
-        marks, at = self.marks.numbers, site.at
-        if marks[at] != serial:
-            marks[at], marks[at + 1] = serial, 1
-            return site.first
-        position, more = marks[at + 1], site.more
-        if position >= MOST_NODES:
-            self._say_recurring(site.first)
-        place = min(position, MOST_NODES - 1)
-        if more is None or place > len(more):
-            return None
-        marks[at + 1] = position + 1
-        return more[place - 1]
-
-    def _say_recurring(self, node: Node) -> None:
-        say_once(
-            f"{node.name} and others are called more than {MOST_NODES} times in one pass: "
-            "what comes after is recorded as further calls of the last one",
-            "recurring",
-        )
 
     def _add_call(self, node: Node, pass_number: int) -> int:
         """The index of a call that begins."""
@@ -362,57 +308,6 @@ class OperatorWatch:
 
     # ------------------------------------------------------------------ nodes
 
-    def _origin(self, state: ThreadState) -> tuple[Node | Outside | None, tuple[int, int]]:
-        """The forward node, or the parameter, whose gradient is computed, and the pass of it."""
-        current = self.current_grad_node()
-        now = self.passes.training
-        if current is None:
-            return None, (now.serial, now.number)
-        number, name, leaf = current
-        if number == _ACCUMULATE:
-            return self._leaf(leaf), (now.serial, now.number)
-        home = state.home
-        if home is not None and (home is state or not state.node_of_number):
-            return home.node_for(number), self.passes.of_number(home, number)
-        return self.threads.node_for(number, name, state), self.passes.of_number(home, number)
-
-    def _leaf(self, variable: Tensor | None) -> Outside:
-        """The parameter a gradient is accumulated for; tensors without a name share UNKNOWN."""
-        if variable is None:
-            return UNKNOWN
-        found = self.names.by_id.get(self.key(variable))
-        if found is None and type(variable) is torch.nn.Parameter:
-            found = self.names.parameter(variable)
-        return found or UNKNOWN
-
-    def _subject_of(
-        self, state: ThreadState, tensors: list[Tensor], sources: list[Source]
-    ) -> str | tuple[str, ...] | None:
-        """The parameter an optimizer's operator is about, or all of them in their order."""
-        subjects = tuple(source.subject for source in sources if source.subject)
-        if state.stepping is not None and not subjects:
-            self.names.add_new_state(state.stepping)  # it may have made some just now
-            known = (self.names.by_id.get(self.key(tensor)) for tensor in tensors)
-            subjects = tuple(entry.subject for entry in known if entry is not None)
-        if len(set(subjects)) > 1:
-            return subjects
-        return subjects[0] if subjects else None
-
-    def _settle_phase(self, state: ThreadState, operator: Operator, sources: list[Source]) -> int:
-        """The phase where it depends on more than the place: in and after backward, around eval."""
-        if state.phase == OPTIMIZER:
-            return OPTIMIZER
-        if state.phase >= DATA:
-            return DATA
-        if state.backward_depth:
-            return BACKWARD
-        if state.phase == EVAL:
-            if state.depth == 0 and _grad_enabled():
-                state.phase = FORWARD
-        elif state.phase in (TAIL, LOOSE_TAIL):
-            return OPTIMIZER if not state.depth and _updates(operator, sources) else FORWARD
-        return state.phase
-
     def _new_node(
         self,
         operator: Operator,
@@ -444,22 +339,19 @@ class OperatorWatch:
                 module_class = forward.module_class
             else:
                 scope = GRADIENTS + scope
-        line = self._line(operator, scope, phase, stack)
-        if line is not None and len(line) >= MOST_NODES:
-            self._say_recurring(line[0])
-            return line[-1]
+        line = None
+        if phase not in _AFTER_FORWARD and (where := stack.where) is not None:
+            line = operator.name, scope, phase, where.file, where.line, _grad_enabled()
         parameter = subject if isinstance(subject, str) else ""
         if isinstance(subject, Outside):
             parameter = subject.name
         graph = _GRAPHS.get(phase, TRAINING_GRAPH)
-        count = self._op_counts.setdefault((graph, scope, op_type), itertools.count())
-        node = Node(
-            id=len(self.nodes),
-            graph=graph,
-            name=node_name(scope, op_type, next(count)),
-            op_type=op_type,
+        return self.book.add(
+            graph,
+            scope,
+            op_type,
+            line,
             op=operator.name,
-            scope=scope,
             module_class=module_class,
             phase=PHASES[phase],
             stack=stack,
@@ -470,22 +362,10 @@ class OperatorWatch:
             arguments=texts(),
             sources=sources,
         )
-        self.nodes.append(node)
-        if line is not None:
-            line.append(node)
-        self._note_first_uses(node, sources)
+
+    def _add_node(self, node: Node) -> None:
+        self._note_first_uses(node, node.sources)
         self.pipeline.add_node(node)
-        return node
-
-    def _line(self, operator: Operator, scope: str, phase: int, stack: Stack) -> list[Node] | None:
-        """The nodes of an operator in one scope on one line; None where it is about a subject.
-
-        Code that is compiled anew each time it runs has new call sites each time.
-        """
-        if phase in (BACKWARD, OPTIMIZER) or (where := stack.where) is None:
-            return None
-        key = operator.name, scope, phase, where.file, where.line, _grad_enabled()
-        return self._lines.setdefault(key, [])
 
     def _note_first_uses(self, node: Node, sources: list[Source]) -> None:
         """Remember the first node that reads a parameter differentiably: its gradient's home."""
@@ -546,152 +426,13 @@ class OperatorWatch:
                 output.uninitialised = unwritten
                 self.calls.renewed.append(node)
 
-    def _measure_inputs(
-        self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
-    ) -> None:
-        """Rows of inputs, where no sink wants the tensors themselves."""
-        stream = 0
-        if tensors and tensors[0].is_cuda:
-            stream = _stream_of(tensors[0])
-        self.pipeline.meter.moments.extend((index, stream, time.time_ns() // 1000))
-        if flags & _INPUT_STATS:
-            wanted = [not (s.__class__ is Output and s.uninitialised) for s in sources]
-        elif flags & _OUTSIDE_STATS:
-            wanted = [s.__class__ is Outside and s.kind != "state" for s in sources]
-        else:
-            return
-        if True not in wanted:
-            return
-        with self._measuring():
-            measure, step, node_id = self.pipeline.meter.measure, self.step, node.id
-            for slot, wants in enumerate(wanted):
-                if wants:
-                    measure(step, node_id, index, INPUT, slot, tensors[slot], sources[slot])
-
-    def _measure_outputs(
-        self,
-        operator: Operator,
-        node: Node,
-        index: int,
-        produced: list[Tensor | None],
-        tensors: list[Tensor],
-        sources: list[Source],
-    ) -> None:
-        """Rows of outputs, where no sink wants the tensors themselves."""
-        meter = self.pipeline.meter
-        with self._measuring():
-            meter.found_bad = False
-            viewed = _viewed(operator, produced, tensors, sources)
-            measure, step, node_id = meter.measure, self.step, node.id
-            with meter.engine.gathering() if len(produced) >= MANY else _FREE:
-                for slot, (tensor, output) in enumerate(zip(produced, node.outputs, strict=False)):
-                    if tensor is not None and not output.uninitialised:
-                        measure(step, node_id, index, OUTPUT, slot, tensor, output, viewed)
-            if meter.found_bad and self.alarm is not None:
-                self.alarm(node, index, True, tensors, produced)
-
-    def _measuring(self) -> Any:
-        """Guards that looking at tensors needs here: our mode is off, others may be on."""
-        if self.threads.many or _function_modes():
-            return _alone(self._lock)
-        return _FREE
-
-    def begin_call(
-        self,
-        plan: Plan,
-        node: Node,
-        index: int,
-        tensors: list[Tensor],
-        pass_number: int,
-        sources: list[Source] | None = None,
-    ) -> Call:
-        """Deliver the inputs of a call that is about to run; its sources, if not the node's."""
-        if sources is None:
-            sources = node.sources
-        stream = 0
-        if tensors and tensors[0].is_cuda:
-            stream = _stream_of(tensors[0])
-        call = Call(node, self.step, index, stream, time.time_ns() // 1000, pass_number)
-        values = [
-            Value(slot, tensor, source)
-            for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
-            if not (isinstance(source, Output) and source.uninitialised)
-        ]
-        if self.late:  # a collective may still be writing to them
-            values = [value for value in values if _memory_of(value.tensor) not in self.late]
-        with quiet(), self._lock:
-            self.pipeline.inputs(plan, call, values)
-        return call
-
-    def end_call(
-        self,
-        plan: Plan,
-        call: Call,
-        operator: Operator,
-        produced: list[Tensor | None],
-        tensors: list[Tensor],
-        sources: list[Source],
-    ) -> None:
-        """Deliver the outputs of a call; `tensors` and `sources` are its inputs."""
-        values = [
-            Value(slot, tensor, None)
-            for slot, tensor in enumerate(produced)
-            if tensor is not None and not call.node.outputs[slot].uninitialised
-        ]
-        if operator.asynchronous:
-            for value in values:
-                self.late.setdefault(_memory_of(value.tensor), []).append((plan, call, value))
-            return
-        with quiet(), self._lock:
-            meter = self.pipeline.meter
-            meter.found_bad = False
-            viewed = _viewed(operator, produced, tensors, sources)
-            self.pipeline.outputs(plan, call, values, viewed)
-            if meter.found_bad and self.alarm is not None:
-                self.alarm(call.node, call.index, True, tensors, produced)
-
-    def _deliver_late(self, tensors: list[Tensor]) -> None:
-        """Outputs of a collective are complete once something else reads them."""
-        for tensor in tensors:
-            for plan, call, value in self.late.pop(_memory_of(tensor), ()):
-                with quiet():
-                    self.pipeline.meter.before_write([value.tensor])  # it has been written to
-                    self.pipeline.outputs(plan, call, [value])
-
     # ------------------------------------------------------------------ for the native hook
 
     def _rebind(self) -> None:
         if self.hook is not None:
             self.hook.begin()
 
-    def measure_slowly(
-        self,
-        step: int,
-        node: int,
-        call: int,
-        side: int,
-        slot: int,
-        tensor: Tensor,
-        source: Source,
-    ) -> None:
-        """A value that native code cannot read."""
-        with quiet():
-            self.pipeline.meter.measure(step, node, call, side, slot, tensor, source)
-
-    def submit(self, tensor: Tensor, address: int) -> bool:
-        """A value on a device; returns whether its row is there already."""
-        with quiet():
-            return self.pipeline.meter.engine.fill(tensor, address)
-
     # ------------------------------------------------------------------ steps
-
-    def finish_late(self) -> None:
-        """Nothing will read the collectives still under way: take what they have."""
-        for late in self.late.values():
-            for plan, call, value in late:
-                with quiet():
-                    self.pipeline.outputs(plan, call, [value])
-        self.late.clear()
 
     @property
     def has_calls(self) -> bool:
@@ -705,7 +446,7 @@ class OperatorWatch:
 
     def begin_step(self, step: int) -> None:
         """Start counting calls anew."""
-        self.step = step
+        self.step = self.delivery.step = step
         before, self.calls = self.calls, Calls()
         before.variant_after = self.calls.variant_before
         self.passes.begin_step()
@@ -739,56 +480,5 @@ class OperatorWatch:
         return calls
 
 
-def _updates(operator: Operator, sources: list[Source]) -> bool:
-    """Whether an operator after backward, outside modules, works on gradients or parameters.
-
-    With gradients on, only what writes to one of them does; all else is computed for a loss.
-    """
-    if _grad_enabled():
-        return operator.writes and bool(sources) and _is_updated(sources[0])
-    return any(_is_updated(source) for source in sources)
-
-
-def _is_updated(source: Source) -> bool:
-    """Whether a value is a parameter, a gradient, or was made of them after forward."""
-    if source.subject:
-        return True
-    return source.__class__ is Output and source.node.phase in _AFTER_FORWARD
-
-
 def _is_unwritten(source: Source) -> bool:
     return isinstance(source, Output) and source.uninitialised
-
-
-def _viewed(
-    operator: Operator,
-    produced: list[Tensor | None],
-    tensors: list[Tensor],
-    sources: list[Source],
-) -> tuple[Tensor, Source] | None:
-    """The input whose very elements the output has, and where that came from."""
-    if not (operator.same_elements and produced and tensors):
-        return None
-    view, base = produced[0], tensors[0]
-    if view is None or view.numel() != base.numel() or view.dtype != base.dtype:
-        return None
-    return base, sources[0]
-
-
-def _memory_of(tensor: Tensor) -> int:
-    try:
-        return int(torch._C._storage_id(tensor))
-    except NotImplementedError:
-        return -id(tensor)
-
-
-def _stream_of(tensor: Tensor) -> int:
-    """The id of the current stream on a tensor's device."""
-    found: int = torch._C._cuda_getCurrentStream(tensor.get_device())[0]
-    return found
-
-
-@contextlib.contextmanager
-def _alone(lock: threading.RLock) -> Iterator[None]:
-    with quiet(), lock:
-        yield

@@ -87,7 +87,7 @@ OUTSIDE_STATS, PARAMETERS, ARGUMENTS = 16, 32, 64
 MOST_VARIANTS = 64
 """So many ways in which the inputs of a node come about are told apart: calls.py."""
 MOST_NODES = 64
-"""So many nodes a call site has in a pass: capture/thread_state.py."""
+"""So many nodes a call site has in a pass: capture/node_book.py."""
 KEPT_NUMBERS = 1 << 16
 """So many of autograd's numbers are kept: capture/thread_state.py."""
 MANY_OUTPUTS = 16

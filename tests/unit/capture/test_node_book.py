@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.capture.thread_state import Marks
+from opscope.capture.node_book import Marks
 
 
 def test_marks_keep_their_numbers_when_they_move() -> None:

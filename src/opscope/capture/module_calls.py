@@ -1,0 +1,99 @@
+"""Calls of modules: scopes, and passes where an outermost one is called."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from opscope.capture.guards import quiet
+from opscope.capture.stacks import place_of
+from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, ThreadState
+from opscope.capture.torch_program import TorchProgram, fake_mode, say_compiled, tensor_arguments
+from opscope.capture.updates import optimizers_stepping
+from opscope.events import Outside
+
+_compiling = torch.compiler.is_compiling
+_grad_enabled = torch.is_grad_enabled
+
+
+class ModuleCalls:
+    """Follows every call of a module."""
+
+    def __init__(self, program: TorchProgram) -> None:
+        self._program = program
+        program.patches.set(nn.Module, "__call__", self._module_call(nn.Module.__call__))
+
+    def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        program, local, enter = self._program, self._program.threads.local, self._enter_outermost
+
+        def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if _compiling() or not program.follows_modules:
+                return original(module, *args, **kwargs)
+            state = local.state
+            parent = state.scope
+            scope = parent.children.get(id(module))
+            if scope is None or scope.module() is not module:
+                scope = parent.child(module, program.with_class)
+            if state.depth == 0:
+                enter(state, module, args, kwargs)
+                if parent is not state.scope:
+                    parent = state.scope
+                    scope = parent.child(module, program.with_class)
+            state.scope = scope
+            state.depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                state.depth -= 1
+                state.scope = parent
+
+        return functools.wraps(original)(__call__)
+
+    def _enter_outermost(
+        self, state: ThreadState, module: nn.Module, args: Any, kwargs: Any
+    ) -> None:
+        program, watch = self._program, self._program.watch
+        if state.phase == OPTIMIZER and state.stepping not in optimizers_stepping():
+            state.phase, state.scope = FORWARD, program.threads.root  # its step raised
+            state.stepping = None
+        if state.backward_depth:
+            return
+        trains = module.training or _grad_enabled()
+        is_network = _has_parameters(module)
+        if is_network and fake_mode() is None:
+            program.clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
+        if not watch.recording:
+            return
+        with quiet():
+            program.names.add_root(module)
+            watch.end_setup()
+            if state.phase != OPTIMIZER:
+                state.phase = FORWARD if trains else EVAL
+            passes, evaluates = watch.passes, state.phase == EVAL
+            if is_network and passes.enter(module, state, evaluates, watch.calls):
+                watch.tell_pass()
+                if program.kept is not None:
+                    program.kept.begin_pass()
+            for name, tensor in tensor_arguments(args, kwargs):
+                if watch.source_of(tensor) == ("outside", "", ""):
+                    watch.add_arrival(tensor, Outside("batch", name))
+                elif program.kept is not None:  # made by an operator, but a batch to the model
+                    program.kept.add_batch(tensor, Outside("batch", name))
+            if program.kept is not None:
+                program.kept.network_called()
+        program.networks()
+        if type(module).__name__ == "OptimizedModule":
+            say_compiled()
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    """Whether a module is a network: losses and transforms have nothing to learn."""
+    for part in (module, *module._modules.values()):  # where most networks have some
+        if part is not None and any(each is not None for each in part._parameters.values()):
+            return True
+    return next(module.parameters(), None) is not None

@@ -1,0 +1,63 @@
+"""What a session asks of a capture, whatever the framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from opscope.capture.observers import Observers
+from opscope.events import Snapshot
+
+
+class Capture(Protocol):
+    """Watches every operator of this process and tells a pipeline of them."""
+
+    has_children: bool
+    """Whether ranks may run in children: then this process leaves the ranks' files to them."""
+
+    @property
+    def safe_points(self) -> Observers[int, bool]:
+        """Told where training may be ended: of the step, and whether its update is to come."""
+
+    @property
+    def networks(self) -> Observers[[]]:
+        """Told where training may be ended, before an outermost network is called."""
+
+    @property
+    def bad_outputs(self) -> Any:
+        """Told of outputs with NaN or Inf while they are at hand; to be added to before `start`."""
+
+    @property
+    def step(self) -> int:
+        """The step under way."""
+
+    @property
+    def opened(self) -> bool:
+        """Whether any operator was seen, so that the sinks were opened."""
+
+    def start(self) -> None:
+        """Begin with step 0."""
+
+    def stop(self) -> None:
+        """End the step under way, look away and close the sinks."""
+
+    def abandon(self) -> None:
+        """In a forked child: look away and forget the sinks' files."""
+
+    def reconsider(self) -> None:
+        """Ask the sinks anew what they want, from the step under way on."""
+
+    def mark_step(self) -> None:
+        """The script says that a step ends here."""
+
+    def name_classes(self, wanted: bool) -> None:
+        """Whether scopes that are new from here on have the class of their module in the name."""
+
+    def is_replicated(self) -> bool:
+        """Whether a module runs as a replica of those of other ranks."""
+
+    def hold_batch(self) -> None:
+        """Something looks wrong: keep the batch there is, if batches are kept."""
+
+    def keep_state(self) -> Callable[[], Snapshot]:
+        """Remember batch and random states of each step; returns what takes a snapshot."""

@@ -1,0 +1,134 @@
+"""The PyTorch program under capture, as the parts of its capture share it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opscope.capture import hook
+from opscope.capture.failures import report_failure
+from opscope.capture.fallback import Fallback
+from opscope.capture.kept_state import KeptState
+from opscope.capture.known import Known
+from opscope.capture.losses import Losses
+from opscope.capture.observers import Observers
+from opscope.capture.parameters import Names
+from opscope.capture.patches import Patches
+from opscope.capture.steps import StepClock
+from opscope.capture.threads import Threads
+from opscope.capture.watching import OperatorWatch
+from opscope.messages import say_once
+from opscope.pipeline import Pipeline
+
+_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
+
+
+class TorchProgram:
+    """Its threads, names, operators, losses and steps; and whom to tell of what."""
+
+    def __init__(
+        self, pipeline: Pipeline, end_step: Callable[[bool], None], with_class: bool
+    ) -> None:
+        self.pipeline = pipeline
+        self.with_class = with_class
+        """Whether new scopes have the class of their module in the name."""
+        self.threads = Threads()
+        row_function = pipeline.meter.engine.row_function
+        self.native = hook.load() if row_function else None
+        key = id if self.native is None else self.native.key
+        known = Known() if self.native is None else self.native.Known()
+        self.names = Names(key)
+        self.watch = OperatorWatch(pipeline, self.threads, self.names, key, known)
+        self.losses = Losses(self.watch)
+        self.clock = StepClock(end_step)
+        self.patches = Patches()
+        self.kept: KeptState | None = None
+        self.seen_by: hook.Hook | Fallback | None = None
+        """What tells of operators."""
+        self.follows_modules = False
+        self.safe_points: Observers[int, bool] = Observers()
+        """Told where training may be ended: of the step, and whether its update is to come."""
+        self.networks: Observers[[]] = Observers()
+        """Told where training may be ended, before an outermost module is called."""
+
+    def look(self) -> None:
+        """Have operators told of: natively, or by a dispatch mode without native code."""
+        if self.native is None:
+            self.seen_by = Fallback(self.watch)
+        else:
+            row_function = self.pipeline.meter.engine.row_function
+            self.seen_by = self.watch.hook = hook.Hook(self.native, self.watch, row_function)
+        self.threads.on_many = self.pipeline.on_revision = self._tell_state
+
+    def look_away(self) -> None:
+        """Nothing is told of any more."""
+        if self.seen_by is not None:
+            self.seen_by.remove()
+            self.seen_by = None
+        self.follows_modules = False
+        self.patches.undo()
+
+    def set_recording(self, wanted: bool, counts_calls: bool) -> None:
+        """Whether operators are recorded; module calls are followed also where they count steps."""
+        self.watch.recording = wanted
+        self.follows_modules = wanted or counts_calls
+        self._tell_state()
+
+    def _tell_state(self) -> None:
+        if self.seen_by is not None:
+            many, revision = self.threads.many, self.pipeline.revision
+            self.seen_by.set_state(self.watch.recording, many, revision)
+
+
+def fake_mode() -> Any:
+    """The mode that makes tensors without memory, if it is on: what runs then is no training."""
+    return _dispatch_mode(_FAKE)
+
+
+def say_compiled() -> None:
+    """Operators inside compiled regions are not seen."""
+    say_once(
+        "this program uses torch.compile: operators inside compiled regions are not looked "
+        "into yet, only what runs outside them is recorded"
+    )
+
+
+def levels_of_grad() -> int:
+    """How many `torch.func.grad` and the like are under way."""
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    return sum(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
+
+
+@contextlib.contextmanager
+def never_ending_training() -> Iterator[None]:
+    """What fails in here is told, and training goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - watching must never end training
+        report_failure(error)
+
+
+def tensor_arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
+    """Tensors among a call's arguments, named by position or key, two levels deep."""
+    found: list[tuple[str, Tensor]] = []
+    for index, value in enumerate(args):
+        _add_tensors(f"input{index}", value, 2, found)
+    for key, value in kwargs.items():
+        _add_tensors(key, value, 2, found)
+    return found
+
+
+def _add_tensors(name: str, value: Any, depth: int, found: list[tuple[str, Tensor]]) -> None:
+    # Not a closure: one that calls itself keeps all it sees until the next garbage collection.
+    if isinstance(value, Tensor):
+        found.append((name, value))
+    elif depth and isinstance(value, dict):
+        for key, item in value.items():
+            _add_tensors(f"{name}.{key}", item, depth - 1, found)
+    elif depth and isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _add_tensors(f"{name}.{index}", item, depth - 1, found)
