@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from opscope.events import Output, Source
 from opscope.messages import say_once
-from opscope.rows import Kinds
+from opscope.rows import ValueTypes
 from opscope.stats.devices import Ticket
 from opscope.stats.engine import Engine
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
@@ -25,6 +25,7 @@ from opscope.stats.torch_values import (
     unsupported_reason,
     with_memory,
 )
+from opscope.value_type import ValueType
 
 Span = tuple[NDArray[np.void], RowMemory]
 """Records that follow each other, and the memory they are in."""
@@ -35,7 +36,7 @@ _NONE_BAD = bytes(BAD_END - BAD)
 OnKind = Callable[[int, str, tuple[int, ...]], None]
 
 
-class _Known(NamedTuple):
+class _Measured(NamedTuple):
     """A row of this step, and the tensor it is of."""
 
     identity: tuple[Any, ...]
@@ -81,12 +82,12 @@ class Meter:
 
     def __init__(self, engine: Engine, on_kind: OnKind) -> None:
         self.engine = engine
-        self.kinds = Kinds()
+        self.kinds = ValueTypes()
         self.moments = array("q")
         """Index, stream and time in µs of every call with rows in this step."""
         self._on_kind = on_kind
         self._kind_of: dict[tuple[Any, ...], int] = {}
-        self._rows: dict[Source, _Known] = {}
+        self._rows: dict[Source, _Measured] = {}
         self._written: dict[int, int] = {}
         self._clock = 0
         self._copies = array("q")
@@ -189,7 +190,7 @@ class Meter:
             made_in = self.made_in(tensor) if side == INPUT else call
             if made_in < 0 and isinstance(source, Output):
                 return  # of which call is not known: the next one's may lie in the same memory
-            self._rows[source] = _Known(_identity(tensor), address, filled, self._clock, made_in)
+            self._rows[source] = _Measured(_identity(tensor), address, filled, self._clock, made_in)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
         """Something is about to write to these tensors in place: rows of before are void."""
@@ -248,7 +249,7 @@ class Meter:
             self.moments.frombytes(moments)
             self._copies.frombytes(copies)
 
-    def _known(self, tensor: Any, source: Source | None) -> _Known | None:
+    def _known(self, tensor: Any, source: Source | None) -> _Measured | None:
         known = self._rows.get(source) if source is not None else None
         if known is None or known.identity != _identity(tensor):
             return None
@@ -266,9 +267,10 @@ class Meter:
 
     def kind_number(self, dtype: str, shape: tuple[int, ...]) -> int:
         """The number of a dtype with a shape."""
-        number = self.kinds.number_of.get((dtype, shape))
+        kind = ValueType(dtype, shape)
+        number = self.kinds.number_of.get(kind)
         if number is None:
-            number = self.kinds.add((dtype, shape))
+            number = self.kinds.add(kind)
             self._on_kind(number, dtype, shape)
         return number
 

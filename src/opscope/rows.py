@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 from opscope.events import IO, Call, Node, ValueStats
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import INPUT, row_from
-
-Kind = tuple[str, tuple[int, ...]]
-"""A dtype and a shape."""
+from opscope.value_type import ValueType
 
 
-class Kinds:
-    """Numbers for dtypes with shapes."""
+class ValueTypes:
+    """Numbers for types of values."""
 
     def __init__(self) -> None:
-        self.number_of: dict[Kind, int] = {}
-        self.by_number: list[Kind] = []
+        self.number_of: dict[ValueType, int] = {}
+        self.by_number: list[ValueType] = []
 
-    def add(self, kind: Kind) -> int:
+    def add(self, kind: ValueType) -> int:
         """A new number."""
         number = len(self.by_number)
         self.number_of[kind] = number
@@ -44,7 +42,7 @@ class Rows(Sequence[ValueStats]):
         records: NDArray[np.void],
         memory: RowMemory | None,
         nodes: Sequence[Node],
-        kinds: Sequence[Kind],
+        kinds: Sequence[ValueType],
         moments: array[int],
         wiring: int | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 from opscope.events import IO, Node, Sink, ValueStats
-from opscope.rows import Kinds, Rows
+from opscope.rows import Rows, ValueTypes
 from opscope.stats.memory import records_in
 from opscope.stats.record import HEAD, INPUT, OUTPUT, ROW_BYTES, VALID, write_numbers
 from opscope.stats.row import Row
@@ -25,7 +25,7 @@ class MadeRows:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._kinds = Kinds()
+        self._kinds = ValueTypes()
 
     def deliver(self, values: Sequence[ValueStats]) -> None:
         """What the pipeline does with the rows of a step."""

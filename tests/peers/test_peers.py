@@ -44,9 +44,11 @@ def entry_of(case: str) -> str:
     return f"{units.subject_of(unit_of(case))}:{sort}"
 
 
-@pytest.mark.parametrize(("engine", "most"), [("native", 2), ("python", 1)])
-def test_sampled_peers_are_the_same_when_watched(engine: str, most: int) -> None:
-    checked(engine, f"--most={most}")
+@pytest.mark.parametrize(
+    ("engine", "sample"), [("native", ["--most=2"]), ("python", ["--most=1", "--chunk=0/2"])]
+)
+def test_sampled_peers_are_the_same_when_watched(engine: str, sample: list[str]) -> None:
+    checked(engine, *sample)
 
 
 @pytest.mark.long

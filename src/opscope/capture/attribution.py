@@ -12,13 +12,13 @@ from opscope.capture.operators import Operator
 from opscope.capture.parameters import Names
 from opscope.capture.passes import Passes
 from opscope.capture.thread_state import (
+    AFTER_BACKWARD,
+    AWAITING_FORWARD,
     BACKWARD,
     DATA,
     EVAL,
     FORWARD,
-    LOOSE_TAIL,
     OPTIMIZER,
-    TAIL,
     ThreadState,
 )
 from opscope.capture.threads import Threads
@@ -95,7 +95,7 @@ class Attribution:
         if state.phase == EVAL:
             if state.depth == 0 and _grad_enabled():
                 state.phase = FORWARD
-        elif state.phase in (TAIL, LOOSE_TAIL):
+        elif state.phase in (AFTER_BACKWARD, AWAITING_FORWARD):
             return OPTIMIZER if not state.depth and _updates(operator, sources) else FORWARD
         return state.phase
 

@@ -9,7 +9,13 @@ import torch
 
 from opscope.capture.failures import report_failure
 from opscope.capture.guards import quiet
-from opscope.capture.thread_state import EVAL, FORWARD, LOOSE_TAIL, TAIL, ThreadState
+from opscope.capture.thread_state import (
+    AFTER_BACKWARD,
+    AWAITING_FORWARD,
+    EVAL,
+    FORWARD,
+    ThreadState,
+)
 from opscope.capture.torch_program import TorchProgram, fake_mode, levels_of_grad
 
 
@@ -63,7 +69,7 @@ class BackwardCalls:
             program.kept.end_backward()
         loose = program.clock.is_loose
         if state.phase in (FORWARD, EVAL):
-            state.phase = LOOSE_TAIL if loose else TAIL
+            state.phase = AWAITING_FORWARD if loose else AFTER_BACKWARD
             program.watch.end_backward()
         if loose and not self._sees_forward():
             self._begin_forward()

@@ -23,7 +23,13 @@ from torch.utils._python_dispatch import (
 from opscope.capture.attribution import GradNode
 from opscope.capture.failures import is_ours, report_failure
 from opscope.capture.operators import Operator, flatten
-from opscope.capture.thread_state import KEPT_NUMBERS, LOOSE_TAIL, OPTIMIZER, SETUP, ThreadState
+from opscope.capture.thread_state import (
+    AWAITING_FORWARD,
+    KEPT_NUMBERS,
+    OPTIMIZER,
+    SETUP,
+    ThreadState,
+)
 from opscope.capture.watching import Begun, OperatorWatch
 from opscope.events import Node, Output, Source
 
@@ -119,7 +125,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             state = watch.threads.local.state
             # Autograd numbers its nodes before the operator reaches us.
             number = _next_number()
-            if state.phase in (SETUP, LOOSE_TAIL) and number != state.last_number:
+            if state.phase in (SETUP, AWAITING_FORWARD) and number != state.last_number:
                 watch.forward_begins()
             tensors: list[Tensor] = []
             flatten(args, tensors)

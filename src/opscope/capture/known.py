@@ -57,7 +57,7 @@ class _Entry(NamedTuple):
     writer: _Maker | None
 
 
-class Known:
+class PythonKnownTensors:
     """Known tensors in Python; native/hook/known.h has the same in C++."""
 
     def __init__(self) -> None:

@@ -20,10 +20,10 @@ SETUP, FORWARD, BACKWARD, OPTIMIZER = (
     shared.OPTIMIZER,
 )
 EVAL, DATA, EARLY_DATA = shared.EVAL, shared.DATA, shared.EARLY_DATA
-TAIL, LOOSE_TAIL = shared.TAIL, shared.LOOSE_TAIL
-"""TAIL is the stretch between backward and the optimizer, where clipping happens; LOOSE_TAIL is the
-same where only the next differentiable operator can tell that a step has begun; EARLY_DATA is the
-loading of data during setup."""
+AFTER_BACKWARD, AWAITING_FORWARD = shared.AFTER_BACKWARD, shared.AWAITING_FORWARD
+"""AFTER_BACKWARD is the stretch between backward and the optimizer, where clipping happens;
+AWAITING_FORWARD is the same where only the next differentiable operator can tell that a step has
+begun; EARLY_DATA is the loading of data during setup."""
 PHASES = (
     Phase.SETUP,
     Phase.FORWARD,

@@ -13,7 +13,7 @@ from opscope.capture import hook
 from opscope.capture.failures import report_failure
 from opscope.capture.fallback import Fallback
 from opscope.capture.kept_state import KeptState
-from opscope.capture.known import Known
+from opscope.capture.known import PythonKnownTensors
 from opscope.capture.losses import Losses
 from opscope.capture.observers import Observers
 from opscope.capture.parameters import Names
@@ -40,7 +40,7 @@ class TorchProgram:
         row_function = pipeline.meter.engine.row_function
         self.native = hook.load() if row_function else None
         key = id if self.native is None else self.native.key
-        known = Known() if self.native is None else self.native.Known()
+        known = PythonKnownTensors() if self.native is None else self.native.Known()
         self.names = Names(key)
         self.watch = OperatorWatch(pipeline, self.threads, self.names, key, known)
         self.losses = Losses(self.watch)

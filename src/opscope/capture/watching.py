@@ -26,11 +26,11 @@ from opscope.capture.parameters import Names
 from opscope.capture.passes import Passes
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
+    AWAITING_FORWARD,
     BACKWARD,
     DATA,
     EVAL,
     FORWARD,
-    LOOSE_TAIL,
     OPTIMIZER,
     PHASES,
     SETUP,
@@ -376,7 +376,7 @@ class OperatorWatch:
 
     def forward_begins(self) -> None:
         """A differentiable operator: training starts here, or a step after an update by hand."""
-        if self._local.state.phase == LOOSE_TAIL:
+        if self._local.state.phase == AWAITING_FORWARD:
             self.on_forward()
         else:
             self.end_setup()

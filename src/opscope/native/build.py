@@ -122,7 +122,7 @@ def build(
         compiler = _compiler()
         units = list(_units(sources, variants or {}))
         options = (*_FLAGS, *(f"-I{path}" for path in include), *flags)
-        plan = _Plan(compiler, units, options, headers or {}, tuple(libraries), own_runtime)
+        plan = _BuildPlan(compiler, units, options, headers or {}, tuple(libraries), own_runtime)
         if directory is not None:
             return _make(plan, directory / f"{name}.so")
         return _in_cache(plan, f"{name}-{plan.key()}.so", only_find)
@@ -142,7 +142,7 @@ class _Unit(NamedTuple):
     flags: tuple[str, ...]
 
 
-class _Plan(NamedTuple):
+class _BuildPlan(NamedTuple):
     compiler: list[str]
     units: list[_Unit]
     options: tuple[str, ...]
@@ -186,7 +186,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, capture_output=True, check=False, timeout=_PATIENCE)
 
 
-def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
+def _in_cache(plan: _BuildPlan, name: str, only_find: bool) -> Built:
     directory = cache_directory()
     target, failed = directory / name, directory / f"{name}.failed"
     if target.exists():
@@ -204,7 +204,7 @@ def _in_cache(plan: _Plan, name: str, only_find: bool) -> Built:
         return _make(plan, Path(tempfile.mkdtemp(prefix="opscope-")) / name)
 
 
-def _make_or_note(plan: _Plan, target: Path, failed: Path) -> Built:
+def _make_or_note(plan: _BuildPlan, target: Path, failed: Path) -> Built:
     """Leave a note of what went wrong, so that nobody tries the same again in vain."""
     try:
         return _make(plan, target)
@@ -219,7 +219,7 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
 
 
-def _make(plan: _Plan, target: Path) -> Built:
+def _make(plan: _BuildPlan, target: Path) -> Built:
     """Compile next to the target, and rename: it appears complete or not at all."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as work:
         made = Path(work) / target.name
@@ -237,7 +237,7 @@ def _write_headers(headers: Mapping[str, str], directory: Path) -> None:
         (directory / name).write_text(text)
 
 
-def _compile(plan: _Plan, unit: _Unit, work: Path) -> str:
+def _compile(plan: _BuildPlan, unit: _Unit, work: Path) -> str:
     made = work / f"{unit.source.stem}-{unit.variant}.o"
     defines = [f"-DOPSCOPE_VARIANT={unit.variant}"] if unit.variant else []
     command = [*plan.compiler, f"-I{work}", *plan.options, *unit.flags, *defines]
@@ -245,7 +245,7 @@ def _compile(plan: _Plan, unit: _Unit, work: Path) -> str:
     return str(made)
 
 
-def _link(plan: _Plan, objects: list[str], made: Path) -> None:
+def _link(plan: _BuildPlan, objects: list[str], made: Path) -> None:
     command = [*plan.compiler, *_LINK, *objects, *plan.libraries, "-o", str(made)]
     if plan.own_runtime and _run([*command, *_OWN_RUNTIME]).returncode == 0:
         return

@@ -36,12 +36,13 @@ def _dtype_numbers() -> str:
 
 
 def _capture() -> str:
-    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "TAIL", "LOOSE_TAIL", "DATA")
+    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "DATA", "EARLY_DATA")
+    after = ("AFTER_BACKWARD", "AWAITING_FORWARD")
     wants = ("INPUT_STATS", "OUTPUT_STATS", "INPUT_VALUES", "OUTPUT_VALUES", "OUTSIDE_STATS")
     limits = {"kMany": shared.MANY_OUTPUTS}
     return _header(
         "What the observer and capture in Python must agree on.",
-        _enum("Phase", _named(*phases, "EARLY_DATA")),
+        _enum("Phase", _named(*phases, *after)),
         _enum("Kind", _named("NEW", "SEVERAL", "VIEW", "WRITE", "NOTHING", "GENERAL")),
         _enum("Want", _named(*wants, "PARAMETERS", "ARGUMENTS")),
         _constants("long", _named("MOST_VARIANTS", "MOST_NODES", "KEPT_NUMBERS") | limits),
@@ -85,5 +86,5 @@ def _named(*names: str) -> dict[str, int]:
 
 
 def _name(text: str) -> str:
-    """What C++ calls it: kLooseTail for LOOSE_TAIL, kFloat8E5m2 for float8_e5m2."""
+    """What C++ calls it: kAwaitingForward for AWAITING_FORWARD, kFloat8E5m2 for float8_e5m2."""
     return "k" + "".join(word.capitalize() for word in text.split("_"))

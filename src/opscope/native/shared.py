@@ -77,7 +77,8 @@ NEXT, END, ADDRESS = range(3)
 
 # ------------------------------------------------------------------ capture
 
-SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL, TAIL, LOOSE_TAIL, DATA, EARLY_DATA = range(9)
+SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL = range(5)
+AFTER_BACKWARD, AWAITING_FORWARD, DATA, EARLY_DATA = range(5, 9)
 """Phases of a thread: capture/thread_state.py."""
 NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
 """What an operator makes: capture/operators.py."""

@@ -1,4 +1,4 @@
-"""A dump in the layout of the seeds, read: ranks, and for each its nodes, steps and values."""
+"""A dump in the layout of MindSpore, read: ranks, and for each its nodes, steps and values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from opscope.read.dump_names import FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
 from opscope.read.row_store import Records
 from opscope.read.stored import Stored
-from opscope.read.value_type import ValueType
 from opscope.regular import entries, is_directory
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import rank_directories
 from opscope.stats.record import INPUT, INT, OUTPUT, ROW_DTYPE, UINT, VALID, joined
 from opscope.stats.row import Row
+from opscope.value_type import ValueType
 
 _SIDES = {IO.INPUT.value: INPUT, IO.OUTPUT.value: OUTPUT}
 _NO_STACK = Stack(0, ())

@@ -17,10 +17,10 @@ from opscope.read.recording import Pass
 from opscope.read.row_store import Records
 from opscope.read.state import State, overall
 from opscope.read.value import Value, value_of
-from opscope.read.value_type import ValueType
 from opscope.rundir.ending import FINISHED
 from opscope.rundir.thinning import join_between
 from opscope.stats.record import VALID, taken
+from opscope.value_type import ValueType
 
 
 class DumpReader:

@@ -13,7 +13,7 @@ from opscope.read.hits import RecordedHit
 from opscope.read.row_store import Records
 from opscope.read.state import State
 from opscope.read.value import Value
-from opscope.read.value_type import ValueType
+from opscope.value_type import ValueType
 
 
 class Pass(NamedTuple):

@@ -27,11 +27,11 @@ from opscope.read.step_lines import (
     step_line,
 )
 from opscope.read.value import Value, value_of
-from opscope.read.value_type import ValueType
 from opscope.regular import read_regular
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import LineTail, read_object
 from opscope.stats.row import Row
+from opscope.value_type import ValueType
 
 _T = TypeVar("_T")
 _L = TypeVar("_L")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from opscope.read.checked import CALLS, NODES, SMALL, Fields
-from opscope.read.value_type import ValueType
+from opscope.value_type import ValueType
 
 _SIZES = 1 << 63
 

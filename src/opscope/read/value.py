@@ -12,9 +12,9 @@ from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.read.measure import measure
 from opscope.read.stored import Array, Stored, open_array
-from opscope.read.value_type import ValueType
 from opscope.stats.record import INPUT, ROW_DTYPE, VALID, row_from
 from opscope.stats.row import Row
+from opscope.value_type import ValueType
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from opscope.events import Node
 from opscope.read.reader import Reader
 from opscope.read.row_store import Records
 from opscope.read.scope_tree import Aggregates, ScopeTree, ends
-from opscope.read.value_type import ValueType
 from opscope.stats.record import OUTPUT, taken
+from opscope.value_type import ValueType
 
 if TYPE_CHECKING:
     from opscope.views.answers import NodeLine

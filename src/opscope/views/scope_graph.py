@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opscope.events import Node, Output, Outside, Phase
-from opscope.read.value_type import ValueType
+from opscope.value_type import ValueType
 from opscope.views.rank_view import NodeNumbers, RankView
 
 if TYPE_CHECKING:

@@ -161,7 +161,7 @@ def written(directory: Path) -> int:
 
 
 def test_a_long_run_shows_its_whole_life_within_its_budget(tmp_path: Path, capsys: Any) -> None:
-    count, budget = 10_000, 1 << 20
+    count, budget = 5_000, 512 << 10
     writer = long_run(tmp_path, count, 20, budget)
     writer.close()
     store = RowStore(tmp_path)

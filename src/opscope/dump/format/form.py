@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.dump.format.npy import Array
-from opscope.dump.format.subject import FORMAT, Kind
+from opscope.dump.format.subject import FORMAT, StoredType
 from opscope.stats.torch_values import dtype_name, shape_of
 
 _LAYOUTS = {4: ("NHWC", "channels_last"), 5: ("NDHWC", "channels_last_3d")}
@@ -22,10 +22,10 @@ class Form(NamedTuple):
     keeps_layout: bool = False
     samples: int = 0
 
-    def kind(self, tensor: Any) -> Kind:
+    def kind(self, tensor: Any) -> StoredType:
         """What the file of this tensor is called after."""
         layout = layout_of(tensor) if self.keeps_layout else FORMAT
-        return Kind(dtype_name(tensor), shape_of(tensor), layout)
+        return StoredType(dtype_name(tensor), shape_of(tensor), layout)
 
     def cuts(self, count: int) -> bool:
         """Whether a tensor of so many elements is saved in part."""

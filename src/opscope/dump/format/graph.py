@@ -11,7 +11,7 @@ from opscope.events import Node, Output, Outside, Source
 from opscope.stats.torch_values import dtype_name, shape_of, unsupported_reason
 
 
-class Signature(NamedTuple):
+class TensorType(NamedTuple):
     """The type of a value: logical, and as it lies on its device."""
 
     dtype: str
@@ -28,11 +28,11 @@ class Signature(NamedTuple):
         return (first, *rest, channels)
 
 
-def signature_of(tensor: Any) -> Signature:
+def tensor_type_of(tensor: Any) -> TensorType:
     """The type of a tensor."""
     layout = layout_of(tensor) if not unsupported_reason(tensor) else _bare(tensor.layout)
     shape = () if tensor.is_nested else shape_of(tensor)
-    return Signature(dtype_name(tensor), shape, layout, str(tensor.device))
+    return TensorType(dtype_name(tensor), shape, layout, str(tensor.device))
 
 
 def _bare(layout: Any) -> str:
@@ -40,12 +40,12 @@ def _bare(layout: Any) -> str:
     return FORMAT if name == "strided" else name
 
 
-class Signatures:
+class TensorTypes:
     """The types of every operator's inputs and outputs, by slot, as they first were."""
 
     def __init__(self) -> None:
-        self._inputs: dict[Node, dict[int, Signature]] = {}
-        self._outputs: dict[Node, dict[int, Signature]] = {}
+        self._inputs: dict[Node, dict[int, TensorType]] = {}
+        self._outputs: dict[Node, dict[int, TensorType]] = {}
 
     def __contains__(self, node: Node) -> bool:
         return node in self._outputs
@@ -53,21 +53,21 @@ class Signatures:
     def add_inputs(self, node: Node, values: Sequence[tuple[int, Any]]) -> None:
         """The inputs of an operator that is about to run."""
         if node not in self._inputs:
-            self._inputs[node] = {slot: signature_of(tensor) for slot, tensor in values}
+            self._inputs[node] = {slot: tensor_type_of(tensor) for slot, tensor in values}
 
     def add_outputs(self, node: Node, values: Sequence[tuple[int, Any]]) -> None:
         """The outputs of an operator that ran, or some of them."""
         known = self._outputs.setdefault(node, {})
         for slot, tensor in values:
-            known.setdefault(slot, signature_of(tensor))
+            known.setdefault(slot, tensor_type_of(tensor))
 
-    def inputs(self, node: Node) -> list[Signature | None]:
+    def inputs(self, node: Node) -> list[TensorType | None]:
         """The types of the inputs; None for memory that nothing was written to."""
         found = self._inputs.get(node, {})
         count = max([len(node.sources) - 1, *found], default=-1) + 1
         return [found.get(slot) for slot in range(count)]
 
-    def outputs(self, node: Node) -> list[Signature | None]:
+    def outputs(self, node: Node) -> list[TensorType | None]:
         """The types of the outputs."""
         found = self._outputs.get(node, {})
         count = max([len(node.outputs) - 1, *found], default=-1) + 1
@@ -79,16 +79,16 @@ class Param(NamedTuple):
 
     name: str
     kind: str
-    signature: Signature | None
+    type: TensorType | None
 
 
 class Graph:
     """The operators of one graph in their order, with names for everything that goes between."""
 
-    def __init__(self, number: int, nodes: Sequence[Node], signatures: Signatures) -> None:
+    def __init__(self, number: int, nodes: Sequence[Node], types: TensorTypes) -> None:
         self.number = number
         self.nodes = nodes
-        self.signatures = signatures
+        self.types = types
         self._numbers = {node: number for number, node in enumerate(nodes)}
         self.params: dict[tuple[Any, ...], Param] = {}
         self._names = {node: self._input_names(node) for node in nodes}
@@ -102,14 +102,14 @@ class Graph:
         return self._names[node]
 
     def _input_names(self, node: Node) -> list[Source | Param]:
-        types = self.signatures.inputs(node)
+        types = self.types.inputs(node)
         return [
             self._origin(node, slot, source, types[slot] if slot < len(types) else None)
             for slot, source in enumerate(node.sources)
         ]
 
     def _origin(
-        self, node: Node, slot: int, source: Source, signature: Signature | None
+        self, node: Node, slot: int, source: Source, tensor_type: TensorType | None
     ) -> Source | Param:
         if isinstance(source, Output):
             if self._numbers.get(source.node, len(self.nodes)) < self._numbers[node]:
@@ -117,7 +117,7 @@ class Graph:
             name, kind = f"{source.node.name}:{source.slot}", "earlier"
         else:
             name, kind = _name(source, node, slot)
-        return self.params.setdefault((kind, name), Param(name, kind, signature))
+        return self.params.setdefault((kind, name), Param(name, kind, tensor_type))
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)

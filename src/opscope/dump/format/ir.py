@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator, Sequence
 
-from opscope.dump.format.graph import Graph, Param, Signature
+from opscope.dump.format.graph import Graph, Param, TensorType
 from opscope.dump.format.names import safe
 from opscope.events import Node, Output, Source
 from opscope.names import attribute_of
@@ -31,14 +31,14 @@ def _lines(graph: Graph) -> Iterator[str]:
         for number, param in enumerate(graph.params.values(), 1)
     }
     for param, name in names.items():
-        yield f"{name}: {_host(param.signature)}  :  {param.kind} {param.name}"
+        yield f"{name}: {_host(param.type)}  :  {param.kind} {param.name}"
     yield ""
     for node in graph:
         yield from _operator(graph, node, names)
 
 
 def _operator(graph: Graph, node: Node, names: dict[Param, str]) -> Iterator[str]:
-    inputs, outputs = graph.signatures.inputs(node), graph.signatures.outputs(node)
+    inputs, outputs = graph.types.inputs(node), graph.types.outputs(node)
     arguments = ", ".join(_value(graph, each, names) for each in graph.input_names(node))
     attributes = ", ".join(f"{key}: {text}" for key, text in node.arguments.items())
     yield (
@@ -67,7 +67,7 @@ def _value(graph: Graph, value: Source | Param, names: dict[Param, str]) -> str:
     if isinstance(value, Param):
         return names[value]
     assert isinstance(value, Output)
-    slot = f"[{value.slot}]" if len(graph.signatures.outputs(value.node)) > 1 else ""
+    slot = f"[{value.slot}]" if len(graph.types.outputs(value.node)) > 1 else ""
     return f"%{graph.number_of(value.node)}{slot}"
 
 
@@ -75,24 +75,24 @@ def _instance(node: Node) -> str:
     return attribute_of(node.scope)
 
 
-def _all(show: object, signatures: Sequence[Signature | None]) -> str:
+def _all(show: object, types: Sequence[TensorType | None]) -> str:
     assert callable(show)
-    return ", ".join(map(show, signatures))
+    return ", ".join(map(show, types))
 
 
-def _host(signature: Signature | None) -> str:
-    if signature is None:
+def _host(tensor_type: TensorType | None) -> str:
+    if tensor_type is None:
         return "<None>"
-    return f"<Tensor[{_dtype(signature)}], ({', '.join(map(str, signature.shape))})>"
+    return f"<Tensor[{_dtype(tensor_type)}], ({', '.join(map(str, tensor_type.shape))})>"
 
 
-def _device(signature: Signature | None) -> str:
-    if signature is None:
+def _device(tensor_type: TensorType | None) -> str:
+    if tensor_type is None:
         return "<None>"
-    shape = ", ".join(map(str, signature.device_shape))
-    return f"<{_dtype(signature)}x{signature.format}[{signature.device}][{shape}]>"
+    shape = ", ".join(map(str, tensor_type.device_shape))
+    return f"<{_dtype(tensor_type)}x{tensor_type.format}[{tensor_type.device}][{shape}]>"
 
 
-def _dtype(signature: Signature) -> str:
-    dtype = signature.dtype
+def _dtype(tensor_type: TensorType) -> str:
+    dtype = tensor_type.dtype
     return _SPECIAL.get(dtype, dtype[:1].upper() + dtype[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscope.dump.format.graph import Graph, Param, Signature
+from opscope.dump.format.graph import Graph, Param, TensorType
 from opscope.dump.format.ir import source_lines
 from opscope.events import Node, Output, Source
 
@@ -62,11 +62,11 @@ def _graph(graph: Graph) -> Iterator[bytes]:
         read.update(each for each in graph.input_names(node) if isinstance(each, Output))
     yield _text(2, f"graph_{graph.number}")
     for param in graph.params.values():
-        yield _bytes(11, _value_info(_name(param), param.signature))
+        yield _bytes(11, _value_info(_name(param), param.type))
     for node in graph:
-        for output, signature in zip(node.outputs, graph.signatures.outputs(node), strict=False):
-            if signature is not None:
-                yield _bytes(13 if output in read else 12, _value_info(_name(output), signature))
+        for output, tensor_type in zip(node.outputs, graph.types.outputs(node), strict=False):
+            if tensor_type is not None:
+                yield _bytes(13 if output in read else 12, _value_info(_name(output), tensor_type))
 
 
 def _node(graph: Graph, node: Node) -> Iterator[bytes]:
@@ -87,11 +87,11 @@ def _node(graph: Graph, node: Node) -> Iterator[bytes]:
         yield _bytes(9, _text(1, key) + _text(2, text))
 
 
-def _value_info(name: str, signature: Signature | None) -> bytes:
-    if signature is None:
+def _value_info(name: str, tensor_type: TensorType | None) -> bytes:
+    if tensor_type is None:
         return _text(1, name) + _bytes(2, _bytes(1, _number(1, 0)))
-    sizes = b"".join(_bytes(1, _number(1, size)) for size in signature.shape)
-    tensor = _number(1, _TYPES.get(signature.dtype, 0)) + _bytes(2, sizes)
+    sizes = b"".join(_bytes(1, _number(1, size)) for size in tensor_type.shape)
+    tensor = _number(1, _TYPES.get(tensor_type.dtype, 0)) + _bytes(2, sizes)
     return _text(1, name) + _bytes(2, _bytes(1, tensor))
 
 

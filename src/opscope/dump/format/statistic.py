@@ -10,9 +10,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from opscope.dump.format import csvtext
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.digest import ALGORITHMS, MD5, SHA1
-from opscope.dump.format.subject import Kind, Subject
+from opscope.dump.format.subject import StoredType, Subject
+from opscope.dump.format.table_rows import TableRows
 from opscope.stats.native_cpu import render_lines
 from opscope.stats.texts import Texts
 
@@ -65,13 +65,13 @@ class Renderer:
         self._columns = columns
         self._labels, self._kinds = Texts(), Texts()
 
-    def lines(self, batch: Batch) -> bytes:
+    def lines(self, batch: TableRows) -> bytes:
         """The lines of a batch, with their ends."""
         records, moments = batch.records, batch.moments
         for number in self._labels.missing(records["node"]):
             self._labels.add(number, batch.labels[number].head)
         for number in self._kinds.missing(records["shape"]):
-            self._kinds.add(number, _kind_fields(Kind(*batch.kinds[number])))
+            self._kinds.add(number, _kind_fields(StoredType(*batch.kinds[number])))
         return render_lines(records, moments, self._labels, self._kinds, self._columns.numbers)
 
 
@@ -83,7 +83,7 @@ def _subject_fields(subject: Subject) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kind_fields(kind: Kind) -> str:
+def _kind_fields(kind: StoredType) -> str:
     size = math.prod(kind.shape) * _element_size(kind.dtype)
     return f"{size},{kind.dtype},{csvtext.shape(kind.shape)}"
 

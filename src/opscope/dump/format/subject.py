@@ -23,7 +23,7 @@ class Label(NamedTuple):
     """The full name."""
 
 
-class Kind(NamedTuple):
+class StoredType(NamedTuple):
     """The original data type and the shape of a value, and how its file has the elements."""
 
     dtype: str
@@ -54,7 +54,7 @@ class Subject(NamedTuple):
 
     label: Label
     moment: Moment
-    kind: Kind
+    kind: StoredType
 
     @property
     def file_name(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from opscope.dump.format.form import Form, as_it_lies, sample_on_device
 from opscope.dump.format.npy import Array
-from opscope.dump.format.subject import FORMAT, Kind
+from opscope.dump.format.subject import FORMAT, StoredType
 from opscope.events import Node, Output, Source
 from opscope.stats.torch_values import to_numpy, unsupported_reason
 
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
 
     array: Array
     raw: Array | None
-    kind: Kind
+    kind: StoredType
 
 
 def read(

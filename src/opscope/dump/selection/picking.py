@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.dump.format.batch import OPAQUE, Batch, Column, Integers, Records
 from opscope.dump.format.subject import Label, LabelBook
+from opscope.dump.format.table_rows import OPAQUE, Column, Integers, Records, TableRows
 from opscope.dump.layout import Place
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.events import IO, Node, Outside, Source
@@ -59,7 +59,7 @@ class RowPicker:
         self._labels[node.id] = -1
         self._last = None
 
-    def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[Batch]:
+    def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[TableRows]:
         """The wanted rows, by graph, but for those `elsewhere`."""
         records = rows.records
         choice = self._choice(rows, elsewhere)
@@ -74,7 +74,7 @@ class RowPicker:
             picked["slot"][own] = picked["call"][own] = moments[own, 0] = 0
         for graph, here in choice.graphs:
             place = Place(graph, iteration)
-            yield Batch(place, picked[here], moments[here], self._book.by_number, rows.kinds)
+            yield TableRows(place, picked[here], moments[here], self._book.by_number, rows.kinds)
 
     def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:
         """What to take of these rows; steps are mostly like the last."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.subject import Label
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import Place
 from opscope.dump.sinks.recorder import Recorder
 from opscope.events import Call, Node, Source
@@ -62,7 +62,7 @@ class EarlyRecorder:
         """A line of a table of an iteration."""
         self._keep("line", place, table, header, line)
 
-    def rows(self, batch: Batch) -> None:
+    def rows(self, batch: TableRows) -> None:
         """Rows that are ready; their memory is the batch's own."""
         self._keep("rows", batch)
 

@@ -11,7 +11,7 @@ from opscope.atomic_files import TempFiles, make_directory
 from opscope.dump import layout
 from opscope.dump.format import ir, onnx_model
 from opscope.dump.format.execution_order import Order
-from opscope.dump.format.graph import Graph, Signatures
+from opscope.dump.format.graph import Graph, TensorTypes
 from opscope.dump.selection.wanted import Phases
 from opscope.dump.transport.failure import describe
 from opscope.events import BaseSink, Call, Node, StepRecord, Value, Want
@@ -46,7 +46,7 @@ class GraphSink(BaseSink):
         self._root = root
         self._rank = 0
         self._phases = Phases(include)
-        self._signatures = Signatures()
+        self._types = TensorTypes()
         self._orders: dict[int, Order] = {}
         self._nodes: dict[int, dict[str, Node]] = {}
         self._last: dict[int, Sequence[Node]] = {}
@@ -62,15 +62,15 @@ class GraphSink(BaseSink):
         return has_more and not self._failed and self._takes(step)
 
     def wants(self, node: Node) -> Want:
-        if node.phase not in self._phases or node in self._signatures:
+        if node.phase not in self._phases or node in self._types:
             return Want.NOTHING
         return _ALL
 
     def inputs(self, call: Call, values: Sequence[Value]) -> None:
-        self._signatures.add_inputs(call.node, [value[:2] for value in values])
+        self._types.add_inputs(call.node, [value[:2] for value in values])
 
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
-        self._signatures.add_outputs(call.node, [value[:2] for value in values])
+        self._types.add_outputs(call.node, [value[:2] for value in values])
 
     def step_end(self, record: StepRecord) -> None:
         changed = [
@@ -110,7 +110,7 @@ class GraphSink(BaseSink):
     def _write(self, root: Path, number: int) -> None:
         known = self._nodes[number]
         nodes = [known[name] for name in self._orders[number].names]
-        graph = Graph(number, nodes, self._signatures)
+        graph = Graph(number, nodes, self._types)
         directory = root / layout.GRAPHS
         temp = TempFiles(directory / layout.TEMP, "g")
         make_directory(temp.directory)

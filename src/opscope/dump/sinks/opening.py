@@ -14,7 +14,7 @@ from opscope.dump.transport.background import BackgroundWriter
 from opscope.dump.transport.direct import DirectWriter
 from opscope.dump.transport.ownership import RankLock
 from opscope.dump.transport.process import WriterProcess
-from opscope.dump.transport.store import Plan, Store
+from opscope.dump.transport.store import Store, StorePlan
 from opscope.dump.transport.writer import Writer
 from opscope.messages import say_once
 
@@ -36,10 +36,10 @@ def open_recorder(
     return Recorder(settings, writer)
 
 
-def _plan(settings: DumpSettings) -> Plan:
+def _plan(settings: DumpSettings) -> StorePlan:
     form = Form(keeps_layout=not settings.trans_flag, samples=settings.samples)
     packs = settings.file_format == "bin"
-    return Plan(settings.net_name, settings.statistic_category, packs, form)
+    return StorePlan(settings.net_name, settings.statistic_category, packs, form)
 
 
 def _background(settings: DumpSettings, store: Store, lock: RankLock, limit: int) -> Writer | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.dump.format import metadata
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.subject import Label, Moment, Sighting
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import output_of
 from opscope.dump.layout import CONSTANTS, Place
 from opscope.dump.selection.wanted import measures_values, rows_of_parameters
@@ -83,7 +83,7 @@ class Recorder:
         """A line of a table of an iteration."""
         self._writer.line(place, table, header, line)
 
-    def rows(self, batch: Batch) -> None:
+    def rows(self, batch: TableRows) -> None:
         """Rows that are ready."""
         self._writer.rows(batch)
 

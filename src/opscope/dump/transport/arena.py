@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 ALIGNMENT = 64
-COMFORTABLE = 64 * 2**20
+SOFT_LIMIT = 64 * 2**20
 _LOOKS = 8
 
 
@@ -39,8 +39,8 @@ class Arena:
     """Gives out pieces of `limit` bytes, and the same ones again when their jobs are done.
 
     Steps repeat themselves, so pieces are used again for values of the same size. More than the
-    comfortable part is taken only when the jobs fall behind: memory that has been written to
-    before is several times as fast.
+    soft limit is taken only when the jobs fall behind: memory that has been written to before is
+    several times as fast.
     """
 
     def __init__(self, limit: int, done: Callable[[], int], wait: Callable[[], None]) -> None:
@@ -53,9 +53,9 @@ class Arena:
         self._kept: dict[Hashable, Slot] = {}
 
     @property
-    def comfortable(self) -> int:
+    def soft_limit(self) -> int:
         """How much is taken without need."""
-        return min(self.limit, COMFORTABLE)
+        return min(self.limit, SOFT_LIMIT)
 
     def fits(self, nbytes: int) -> bool:
         """Whether there can ever be a piece of this size."""
@@ -90,7 +90,7 @@ class Arena:
         free = self._free.get(size)
         if free:
             return free.pop()
-        if self.taken + size <= self.comfortable:
+        if self.taken + size <= self.soft_limit:
             return self._take(size)
         self._reclaim(size)
         if free := self._free.get(size):

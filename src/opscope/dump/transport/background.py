@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from opscope.dump.format import npy
-from opscope.dump.format.batch import OPAQUE, Batch, Numbers
 from opscope.dump.format.digest import digest
-from opscope.dump.format.subject import Kind, Label, Sighting
+from opscope.dump.format.subject import Label, Sighting, StoredType
+from opscope.dump.format.table_rows import OPAQUE, Numbers, TableRows
 from opscope.dump.format.values import Reading, key_of, read
 from opscope.dump.layout import Place
 from opscope.dump.transport.arena import Arena, Slot, aligned
@@ -50,7 +50,7 @@ class BackgroundWriter:
         self._memory = process.memory
         self._sender = Sender(self._memory, process.bell, self._wait)
         self.arena = Arena(limit, self._jobs_done, self._wait)
-        self._memory.populate(self.arena.comfortable)
+        self._memory.populate(self.arena.soft_limit)
         self._jobs = 0
         self._labels, self._row_kinds = Numbers(), Numbers()
         self._rows_at_once = max(1, min(_ROWS_AT_ONCE, limit // 2 // BYTES_PER_ROW))
@@ -88,7 +88,7 @@ class BackgroundWriter:
                 self._write_here(seen, reading, measures)
         return ""
 
-    def rows(self, batch: Batch) -> None:
+    def rows(self, batch: TableRows) -> None:
         self._check()
         with self._lock:
             for number in self._labels.add_all(batch.records["node"]):
@@ -168,7 +168,7 @@ class BackgroundWriter:
         name = dtype_name(tensor)
         number = -1
         if name in PLAIN_DTYPES:
-            kind = Kind(name, shape_of(tensor))
+            kind = StoredType(name, shape_of(tensor))
             number = self._kind(kind, np.dtype(name).str, kind.shape, False)
         self._plain_kinds[tensor.dtype, tensor.shape] = number
         return number
@@ -195,7 +195,7 @@ class BackgroundWriter:
         how = slot.start, *slot.content, repeats, measures
         self._sender.send(("value", slot.job, *place, label.id, *moment, *how))
 
-    def _submit_rows(self, batch: Batch) -> None:
+    def _submit_rows(self, batch: TableRows) -> None:
         count = len(batch.records)
         slot = self.arena.allocate(count * BYTES_PER_ROW)
         records, moments = self._memory.rows(slot.start, count)
@@ -210,7 +210,7 @@ class BackgroundWriter:
         if self._labels.add(label.id):
             self._sender.send(("label", *label))
 
-    def _kind(self, kind: Kind, dtype: str, shape: tuple[int, ...], fortran: bool) -> int:
+    def _kind(self, kind: StoredType, dtype: str, shape: tuple[int, ...], fortran: bool) -> int:
         """The number that stands for a kind of value and how it lies in the arena."""
         key = kind, shape, fortran
         number = self._kinds.get(key)

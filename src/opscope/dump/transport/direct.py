@@ -6,8 +6,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.subject import Sighting, Subject
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import read
 from opscope.dump.layout import Place
 from opscope.dump.transport.store import Store
@@ -45,7 +45,7 @@ class DirectWriter:
                 self._store.flush()
         return ""
 
-    def rows(self, batch: Batch) -> None:
+    def rows(self, batch: TableRows) -> None:
         with self._lock:
             self._store.add_rows(batch)  # they come at the end of a step: `finish` writes them
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from opscope.dump.format.batch import Integers, Records
 from opscope.dump.format.npy import Array
+from opscope.dump.format.table_rows import Integers, Records
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE
 
 HEADER_BYTES = 4096

@@ -17,7 +17,6 @@ import numpy as np
 from opscope.atomic_files import TempFiles, append, make_directory
 from opscope.dump import layout
 from opscope.dump.format import csvtext, npy
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.digest import digest
 from opscope.dump.format.execution_order import ExecutionOrder
 from opscope.dump.format.form import Form
@@ -27,6 +26,7 @@ from opscope.dump.format.npy import Array
 from opscope.dump.format.pack import Pack
 from opscope.dump.format.statistic import LINE_END, Columns, Renderer
 from opscope.dump.format.subject import Subject
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import CONSTANTS, Place
 from opscope.stats.native_cpu import row_of_array
 
@@ -61,7 +61,7 @@ class _Lines:
     rows: int = 0
 
 
-class Plan(NamedTuple):
+class StorePlan(NamedTuple):
     """What a store is to write and how: the settings that matter here."""
 
     net_name: str
@@ -76,7 +76,7 @@ class Store:
     `owner` keeps its temporary files apart from those of another process.
     """
 
-    def __init__(self, root: Path, plan: Plan, manifest: Manifest, owner: str) -> None:
+    def __init__(self, root: Path, plan: StorePlan, manifest: Manifest, owner: str) -> None:
         self.root = root
         self.manifest = manifest
         self.columns = columns = Columns(plan.categories)
@@ -167,7 +167,7 @@ class Store:
         line = self.columns.line(subject, row, digests)
         self._add_rows(place, csvtext.encode([line], LINE_END), 1)
 
-    def add_rows(self, batch: Batch) -> None:
+    def add_rows(self, batch: TableRows) -> None:
         """Add rows that are ready; `flush` writes them."""
         self._add_rows(batch.place, self._renderer.lines(batch), len(batch.records))
 

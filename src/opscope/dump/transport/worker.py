@@ -12,19 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.form import Form
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.npy import Array, dense
-from opscope.dump.format.subject import Kind, Label, Moment, Subject
+from opscope.dump.format.subject import Label, Moment, StoredType, Subject
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import Place
 from opscope.dump.transport.arena import aligned
 from opscope.dump.transport.channel import Receiver, Record
 from opscope.dump.transport.failure import describe
 from opscope.dump.transport.memory import DONE, FAILED, SharedMemory
 from opscope.dump.transport.parallel import LARGE, Writes
-from opscope.dump.transport.store import Plan, Store
+from opscope.dump.transport.store import Store, StorePlan
 from opscope.stats.row import Row
+from opscope.value_type import ValueType
 
 _ABANDONED = "the training process ended without closing the dump"
 
@@ -40,7 +41,7 @@ def main(settings: dict[str, Any]) -> None:
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
     manifest.samples = settings["form"][1]
     form = Form(*settings["form"])
-    plan = Plan(settings["net_name"], settings["categories"], settings["packs"], form)
+    plan = StorePlan(settings["net_name"], settings["categories"], settings["packs"], form)
     store = Store(Path(settings["root"]), plan, manifest, "w")
     worker = Worker(store, memory, settings["reply"], settings["lock"], settings["saves"])
     for burst in Receiver(memory, settings["bell"]).bursts():
@@ -72,8 +73,8 @@ class Worker:
         self._writes = Writes()
         self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
-        self._kinds: dict[int, tuple[Kind, str, tuple[int, ...], bool]] = {}
-        self._row_kinds: dict[int, tuple[str, tuple[int, ...]]] = {}
+        self._kinds: dict[int, tuple[StoredType, str, tuple[int, ...], bool]] = {}
+        self._row_kinds: dict[int, ValueType] = {}
         self._actions: dict[str, Callable[..., None]] = {
             "value": self._value,
             "label": self._label,
@@ -157,7 +158,7 @@ class Worker:
         shape: tuple[int, ...],
         fortran: bool,
     ) -> None:
-        self._kinds[number] = Kind(*kind), dtype, shape, fortran
+        self._kinds[number] = StoredType(*kind), dtype, shape, fortran
 
     def _line(self, graph: int, iteration: int, table: str, header: str, line: str) -> None:
         self._store.add_line(Place(graph, iteration), table, header, line)
@@ -169,7 +170,7 @@ class Worker:
             self._store.text(Place(graph, iteration), name, text)
 
     def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
-        self._row_kinds[number] = dtype, shape
+        self._row_kinds[number] = ValueType(dtype, shape)
 
     def _finish(self, iteration: int, complete: bool, graphs: list[int], passes: list[int]) -> None:
         self.settle()
@@ -267,9 +268,9 @@ class Worker:
         self._store.add_row(Place(graph, iteration), subject, Row(*row), digests)
 
     def _subject(self, label: int, moment: Moment, kind: tuple[Any, ...]) -> Subject:
-        return Subject(self._labels[label], moment, Kind(*kind))
+        return Subject(self._labels[label], moment, StoredType(*kind))
 
     def _rows(self, job: int, graph: int, iteration: int, start: int, count: int) -> None:
         arrays = self._memory.rows(start, count)
         place = Place(graph, iteration)
-        self._store.add_rows(Batch(place, *arrays, self._labels, self._row_kinds))
+        self._store.add_rows(TableRows(place, *arrays, self._labels, self._row_kinds))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from opscope.dump.format.batch import Batch
 from opscope.dump.format.subject import Sighting
+from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import Place
 from opscope.events import Source
 
@@ -41,7 +41,7 @@ class Writer(Protocol):
         `changing` says that its operator has changed it in place.
         """
 
-    def rows(self, batch: Batch) -> None:
+    def rows(self, batch: TableRows) -> None:
         """Write rows that are ready."""
 
     def line(self, place: Place, table: str, header: str, line: str) -> None:

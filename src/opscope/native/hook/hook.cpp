@@ -214,7 +214,7 @@ PyObject* py_texts(PyObject*, PyObject*) {
 struct QuietObject {
   PyObject_HEAD
   bool below;  // autograd
-  std::unique_ptr<Aside> aside;
+  std::unique_ptr<NotWatched> not_watched;
 };
 
 PyObject* make_quiet(PyTypeObject* type, PyObject* arguments, PyObject*) {
@@ -224,23 +224,23 @@ PyObject* make_quiet(PyTypeObject* type, PyObject* arguments, PyObject*) {
   if (self == nullptr) return nullptr;
   auto* quiet = reinterpret_cast<QuietObject*>(self);
   quiet->below = below != 0;
-  new (&quiet->aside) std::unique_ptr<Aside>();
+  new (&quiet->not_watched) std::unique_ptr<NotWatched>();
   return self;
 }
 
 void destroy_quiet(PyObject* self) {
-  reinterpret_cast<QuietObject*>(self)->aside.~unique_ptr();
+  reinterpret_cast<QuietObject*>(self)->not_watched.~unique_ptr();
   Py_TYPE(self)->tp_free(self);
 }
 
 PyObject* enter_quiet(PyObject* self, PyObject*) {
   auto* quiet = reinterpret_cast<QuietObject*>(self);
-  quiet->aside = std::make_unique<Aside>(quiet->below ? kAbove : kAboveAutograd);
+  quiet->not_watched = std::make_unique<NotWatched>(quiet->below ? kAbove : kAboveAutograd);
   Py_RETURN_NONE;
 }
 
 PyObject* exit_quiet(PyObject* self, PyObject* const*, Py_ssize_t) {
-  reinterpret_cast<QuietObject*>(self)->aside.reset();
+  reinterpret_cast<QuietObject*>(self)->not_watched.reset();
   Py_RETURN_NONE;
 }
 
@@ -276,7 +276,7 @@ PyObject* py_leave_python(PyObject*, PyObject* arguments) {
 
 // The tensor behind a Python object, which is the caller's; null if it is none.
 c10::TensorImpl* tensor_in(PyObject* object) {
-  Aside aside;
+  NotWatched not_watched;
   Ref address = Ref::take(PyObject_GetAttrString(object, "_cdata"));
   if (!address) {
     PyErr_Clear();

@@ -43,7 +43,7 @@ inline void announce_write(Call& call) {
     }
   }
   if (!waiting.empty()) {
-    Aside aside;
+    NotWatched not_watched;
     Ref list = list_of(waiting);
     checked(PyObject_CallOneArg(hook->before_write.get(), list.get()));
   }
@@ -138,7 +138,7 @@ inline void measure_outputs(Call& call, const Produced& produced) {
 
 // Tells of a call that made NaN or Inf, while its tensors are at hand.
 inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bool has_nan) {
-  Aside aside;
+  NotWatched not_watched;
   Ref index = number(call.index), read = inputs_of(call), made = list_of(produced);
   checked(PyObject_CallFunctionObjArgs(hook->alarm.get(), node, index.get(),
                                        has_nan ? Py_True : Py_False, read.get(), made.get(),
@@ -147,7 +147,7 @@ inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bo
 
 // Sinks want the tensors themselves.
 inline void begin_in_python(Call& call, PyObject* node) {
-  Aside aside;
+  NotWatched not_watched;
   Ref tensors = inputs_of(call);
   Ref index = number(call.index), pass = number(call.pass_number);
   call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
@@ -158,7 +158,7 @@ inline void begin_in_python(Call& call, PyObject* node) {
 
 inline void end_in_python(Call& call, PyObject* node,
                           const Produced& produced) {
-  Aside aside;
+  NotWatched not_watched;
   Ref outputs = list_of(produced);
   Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));
   if (call.has_base) {

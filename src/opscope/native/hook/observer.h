@@ -59,7 +59,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
   if (op != nullptr) op.release();  // taken back by torch; calls may still be under way
   op = std::make_unique<Operator>(handle);
   const auto& name = handle.operator_name();
-  Aside aside;
+  NotWatched not_watched;
   Ref object = checked(PyObject_CallFunction(hook->new_operator.get(), "ss", name.name.c_str(),
                                              name.overload_name.c_str()));
   if (object.get() == Py_None) return op.get();  // which is ignored
@@ -125,7 +125,7 @@ inline const Operator* operator_of(const at::RecordFunction& fn) {
 // or begins a step after an update by hand.
 inline bool may_begin_forward(const Call& call, PyObject* state) {
   const auto phase = hook->phase.number(state);
-  if ((phase != kSetup && phase != kLooseTail) || call.op->writes) return false;
+  if ((phase != kSetup && phase != kAwaitingForward) || call.op->writes) return false;
   if (!c10::GradMode::is_enabled()) return false;
   for (const at::Tensor& tensor : call.tensors) {
     if (tensor.requires_grad()) return true;
@@ -137,7 +137,7 @@ inline bool may_begin_forward(const Call& call, PyObject* state) {
 inline PyObject* enter_thread() {
   PyObject* state = nullptr;
   {
-    Aside aside;
+    NotWatched not_watched;
     state = thread_state();
   }
   resume_numbers(state);
@@ -234,7 +234,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
   if (call.deferred) {
     here().arguments = all(call.arguments);
     if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
-      Aside aside;
+      NotWatched not_watched;
       checked(PyObject_CallNoArgs(hook->forward_begins.get()));
     }
     begin_in_python(call);

@@ -29,7 +29,7 @@ inline Maker outside_source(const at::TensorBase& tensor) {
   PyObject* named = PyDict_GetItemWithError(hook->by_id.get(), key.get());
   if (named == nullptr && PyErr_Occurred()) throw PythonError();
   if (named == nullptr && impl->pyobj_slot()->load_pyobj() != nullptr) {
-    Aside aside;  // it may be a parameter that nobody has named yet
+    NotWatched not_watched;  // it may be a parameter that nobody has named yet
     checked(PyObject_CallOneArg(hook->outside.get(), python_of(tensor).get()));
     if (const Maker maker = known().get(impl); maker.source != nullptr) return maker;
     throw std::runtime_error("a tensor from outside was not noted");
@@ -287,7 +287,7 @@ inline bool find_site(PyObject* state, const Call& call, const Frame& frame, Fou
           found.leaves_eval =
               hook->depth.number(state) == 0 && c10::GradMode::is_enabled();
           if (found.leaves_eval) phase = kForward;
-        } else if (phase == kTail) {
+        } else if (phase == kAfterBackward) {
           phase = hook->depth.number(state) == 0 && updates(call) ? kOptimizer : kForward;
         }
       }

@@ -187,20 +187,20 @@ const c10::DispatchKeySet kAboveAutograd =
     kAbove - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
 
 // Code of ours inside: it reaches nothing of the user's, makes no gradients, and is not watched.
-class Aside {
+class NotWatched {
  public:
-  explicit Aside(c10::DispatchKeySet above = kAbove)
+  explicit NotWatched(c10::DispatchKeySet above = kAbove)
       : above_(above), functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(
         at::impl::TorchFunctionDisabledState::ALL_DISABLED);
     ++here().muted;
   }
-  ~Aside() {
+  ~NotWatched() {
     --here().muted;
     at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
   }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  NotWatched(const NotWatched&) = delete;
+  NotWatched& operator=(const NotWatched&) = delete;
 
  private:
   c10::impl::ExcludeDispatchKeyGuard above_;

@@ -155,7 +155,7 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   if (hook->only_python || call.op->only_python) return false;
   if (PyDict_GET_SIZE(hook->late.get()) != 0) return false;
   const auto phase = hook->phase.number(state);
-  if (phase == kSetup || phase == kEarlyData || phase == kLooseTail) return false;
+  if (phase == kSetup || phase == kEarlyData || phase == kAwaitingForward) return false;
   if (!hook->admitted.truth(state)) return false;
   for (const at::Tensor& tensor : call.tensors) call.sources.push_back(source_of(tensor));
   Found found;
@@ -245,7 +245,7 @@ inline void finish(Call& call, Arguments results) {
   if (call.op->kind == kNothing && !call.delivered) return;
   const Produced produced = collect_outputs(call, results);
   if (facts.outputs.size() < produced.size()) {
-    Aside aside;
+    NotWatched not_watched;
     Ref inputs = inputs_of(call);
     Ref list = outputs_of(call, produced, inputs);
     checked(PyObject_CallFunctionObjArgs(hook->add_outputs.get(), call.op->object.get(), node,
@@ -263,7 +263,7 @@ inline void finish(Call& call, Arguments results) {
 
 // Has Python see to a call, before it runs or, if it was deferred, after it.
 inline void begin_in_python(Call& call) {
-  Aside aside;
+  NotWatched not_watched;
   ++hook->python_calls;
   if (call.op->fresh && !call.tensors.empty()) known().drop(call.base().unsafeGetTensorImpl());
   Ref sources = checked(PyList_New(0));
@@ -294,7 +294,7 @@ inline void begin_in_python(Call& call) {
 }
 
 inline void finish_in_python(Call& call, Arguments results) {
-  Aside aside;
+  NotWatched not_watched;
   const Produced produced = collect_outputs(call, results);
   Ref objects = outputs_of(call, produced, call.objects);
   checked(PyObject_CallFunctionObjArgs(hook->finish.get(), call.begun.get(), objects.get(),
@@ -322,7 +322,7 @@ inline void report(const char* what) {
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   if (value != nullptr && trace != nullptr) PyException_SetTraceback(value, trace);
-  Aside aside;
+  NotWatched not_watched;
   Ref ours = Ref::take(PyObject_CallFunction(hook->report.get(), "sO", what,
                                              value == nullptr ? Py_None : value));
   if (!ours) PyErr_Clear();

@@ -6,7 +6,6 @@ from array import array
 from typing import Any, NamedTuple
 
 from opscope.native import shared
-from opscope.stats.cuda.batches import ENTRY, Batch, pack_entry, table_memory
 from opscope.stats.cuda.forms import (
     COARSE,
     FORMS,
@@ -19,6 +18,7 @@ from opscope.stats.cuda.forms import (
 )
 from opscope.stats.cuda.forms import programs as programs_for
 from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel, runs_kernel
+from opscope.stats.cuda.launches import ENTRY, Launch, pack_entry, table_memory
 from opscope.stats.cuda.layout import Runs, vectors_fit
 from opscope.stats.cuda.ring import PAGE_ROWS, Lap, Streams, out_memory
 from opscope.stats.cuda.streams import Event
@@ -63,7 +63,7 @@ class DeviceRows:
         self._precise = precise
         self._kernels: list[Kernel | None] = [None] * (2 * len(FORMS))
         self._runs_kernels: list[Kernel | None] = [None] * (2 * len(FORMS))
-        self._batches: list[Batch | None] = [None] * (2 * _CLASSES * len(FORMS))
+        self._batches: list[Launch | None] = [None] * (2 * _CLASSES * len(FORMS))
         self._laps = [Lap(streams), Lap(streams)]
         self._outs = out_memory(streams)
         self._tables = table_memory(streams.pinned)
@@ -77,7 +77,7 @@ class DeviceRows:
         """Where the next row goes, for native callers too: see the constants above."""
         self._gathering = False
         self._held_bytes = 0
-        self.held: dict[int, Batch] = {}
+        self.held: dict[int, Launch] = {}
         """Storage (its `_cdata`) → the batch that waits to read it."""
 
     @property
@@ -156,7 +156,7 @@ class DeviceRows:
         if batch is None:
             coarse = GATHERED if gathered else COARSE
             kernel = self._kernel(form, aligned)
-            batch = self._batches[place] = Batch(form, kernel, coarse, self._tables)
+            batch = self._batches[place] = Launch(form, kernel, coarse, self._tables)
         if not batch.held:
             batch.begin(stream)
         storage = storage_address(tensor)
@@ -183,7 +183,7 @@ class DeviceRows:
                 if batch is not None and batch.held:
                     self.launch(batch)
 
-    def launch(self, batch: Batch) -> None:
+    def launch(self, batch: Launch) -> None:
         """Read the tensors of a batch now."""
         held, size = batch.launch()
         self._held_bytes -= size

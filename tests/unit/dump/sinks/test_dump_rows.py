@@ -18,9 +18,9 @@ from made_dump import TIME_US, MadeDump, NewDump, make_node, make_settings
 from writing_process import wait_for, writer_pid
 
 from helpers.made_rows import record_of
-from opscope.dump.format.batch import Batch, Column, Numbers
 from opscope.dump.format.statistic import Columns, Renderer
-from opscope.dump.format.subject import Kind, Label, Moment, Subject
+from opscope.dump.format.subject import Label, Moment, StoredType, Subject
+from opscope.dump.format.table_rows import Column, Numbers, TableRows
 from opscope.dump.layout import Place
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import DONE
@@ -77,9 +77,11 @@ def test_the_text_of_a_batch_is_that_of_its_rows_one_by_one(rows: Any, data: Any
         buffer += record_of(row, side, 0, slot, 0, label, task, kind)
         moments.append((task % 3, TIME_US + task))
         moment = Moment(task, *moments[-1], io, slot)
-        expected += columns.line(Subject(labels[label], moment, Kind(*kinds[kind])), row) + "\r\n"
+        expected += (
+            columns.line(Subject(labels[label], moment, StoredType(*kinds[kind])), row) + "\r\n"
+        )
     records = records_in(buffer, 0, len(buffer))
-    batch = Batch(Place(0, 0), records, np.array(moments, np.int64), labels, kinds)
+    batch = TableRows(Place(0, 0), records, np.array(moments, np.int64), labels, kinds)
     assert Renderer(columns).lines(batch).decode() == expected
 
 

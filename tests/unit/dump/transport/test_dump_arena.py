@@ -50,10 +50,10 @@ def test_rounding_wastes_little(size: int) -> None:
     st.integers(0, 10),
 )
 def test_pieces_in_use_never_overlap(
-    steps: list[tuple[int, int, bool, bool]], comfortable: int
+    steps: list[tuple[int, int, bool, bool]], soft_limit: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "COMFORTABLE", comfortable * ALIGNMENT)
+        patch.setattr(module, "SOFT_LIMIT", soft_limit * ALIGNMENT)
         arena, jobs = new_arena(10 * ALIGNMENT)
         live: list[tuple[Slot, int]] = []
         for number, (size, done, uses_again, forgets) in enumerate(steps):
@@ -133,13 +133,13 @@ def test_forgetting() -> None:
 
 
 def test_warm_memory_is_used_before_more_is_taken() -> None:
-    piece = module.COMFORTABLE // 4
-    arena, jobs = new_arena(2 * module.COMFORTABLE)
+    piece = module.SOFT_LIMIT // 4
+    arena, jobs = new_arena(2 * module.SOFT_LIMIT)
     starts = set()
     for _ in range(40):
         starts.add(take(arena, jobs, piece).start)
         jobs.done = jobs.given
-    assert max(starts) < module.COMFORTABLE == arena.taken
+    assert max(starts) < module.SOFT_LIMIT == arena.taken
     for _ in range(8):
         take(arena, jobs, piece)
     assert arena.taken == arena.limit

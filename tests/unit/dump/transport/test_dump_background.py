@@ -15,12 +15,12 @@ from made_dump import MadeDump, NewDump, make_node, make_settings
 from writing_process import wait_for, writer_pid
 
 from opscope.dump.format.manifest import Manifest
-from opscope.dump.format.subject import Kind, Label, Moment, Subject
+from opscope.dump.format.subject import Label, Moment, StoredType, Subject
 from opscope.dump.layout import Place
 from opscope.dump.transport import background
 from opscope.dump.transport.arena import Arena
 from opscope.dump.transport.memory import DONE, SharedMemory
-from opscope.dump.transport.store import Plan, Store
+from opscope.dump.transport.store import Store, StorePlan
 from opscope.events import Outside, Value
 
 
@@ -71,9 +71,9 @@ def test_a_repeated_value_takes_its_room_on_disk_once(new_dump: NewDump) -> None
 
 
 def test_without_hard_links_a_repeated_value_is_written_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, Plan("Net"), Manifest("run", 0), "t")
+    store = Store(tmp_path, StorePlan("Net"), Manifest("run", 0), "t")
     store.prepare("{}", "{}")
-    label, kind = Label(0, "a.D_a", "a,D/a", "D/a"), Kind("float32", (3,))
+    label, kind = Label(0, "a.D_a", "a,D/a", "D/a"), StoredType("float32", (3,))
     one, two, three = (Subject(label, Moment(n, 0, 0, "output", 0), kind) for n in range(3))
     array, place = np.arange(3, dtype="f4"), Place(0, 0)
     store.save(place, one, array)

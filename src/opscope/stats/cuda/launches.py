@@ -22,7 +22,7 @@ WIDEST = shared.MOST_PROGRAMS_IN_BATCH
 pack_entry = ENTRY.pack_into
 
 
-class Batch:
+class Launch:
     """Tensors of one form on one stream, and the table that describes them.
 
     It holds on to their memory, not to the tensors: whether a tensor has other owners decides in

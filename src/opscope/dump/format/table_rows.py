@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from opscope.dump.format.subject import Label
 from opscope.dump.layout import Place
-from opscope.rows import Kind
 from opscope.stats.record import ROW_BYTES
+from opscope.value_type import ValueType
 
 Records = NDArray[np.void]
 Integers = NDArray[np.int64]
@@ -21,7 +21,7 @@ OPAQUE = np.dtype(f"V{ROW_BYTES}")
 """A record as one piece: NumPy copies it field by field otherwise."""
 
 
-class Batch(NamedTuple):
+class TableRows(NamedTuple):
     """Rows of one place, in their order, and what the numbers in their records stand for.
 
     The `node` of a record is the number of its label and its `call` the task id.
@@ -32,10 +32,10 @@ class Batch(NamedTuple):
     moments: Integers
     """The stream and the time in µs of each row."""
     labels: Mapping[int, Label]
-    kinds: Mapping[int, Kind] | Sequence[Kind]
+    kinds: Mapping[int, ValueType] | Sequence[ValueType]
     """Data types with shapes, by the number that a record has for its shape."""
 
-    def parts(self, rows: int) -> Iterator[Batch]:
+    def parts(self, rows: int) -> Iterator[TableRows]:
         """The same in batches of so many rows at most."""
         for first in range(0, len(self.records), rows):
             part = slice(first, first + rows)
