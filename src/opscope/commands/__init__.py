@@ -11,9 +11,11 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from opscope._version import __version__
+from opscope.commands.parsing import Parser
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
@@ -26,6 +28,7 @@ VERBS = (
     "attach",
     "view",
     "runs",
+    "nodes",
     "hits",
     "show",
     "check",
@@ -35,9 +38,9 @@ VERBS = (
 )
 
 
-def build_parser(verb: str = "") -> argparse.ArgumentParser:
+def build_parser(verb: str = "") -> Parser:
     """The command line, from the verbs' own modules; with a verb, only that one is loaded."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="opscope",
         description="The debugger for training neural networks.",
         epilog="`opscope VERB --help` says more about each verb.",
@@ -74,9 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """`opscope run`: what the script raises is the script's."""
-    words, rest = split_command(words)
-    args = build_parser("run").parse_args(words)
-    args.command_line = rest
+    parser = build_parser("run")
+    words, rest = split_command(words, parser.options("run"))
+    args, unknown = parser.parse_known_args(words)
+    args.command_line, args.problems = rest, parser.unknown("run", unknown)
     code: int = args.command(args)
     return code
 
@@ -84,7 +88,10 @@ def _run(words: list[str]) -> int:
 def _look(words: list[str]) -> int:
     """A verb that reads: whatever ends it does so in one line."""
     try:
-        args = build_parser(words[0] if words else "").parse_args(words)
+        parser = build_parser(words[0] if words else "")
+        args, unknown = parser.parse_known_args(words)
+        if unknown:
+            raise OpscopeError("\n".join(parser.unknown(args.verb, unknown)))
         code: int = args.command(args)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -108,8 +115,12 @@ def _leave_stdout() -> None:
     os.close(nowhere)
 
 
-def split_command(words: list[str]) -> tuple[list[str], list[str]]:
-    """Cut `run [options] script args…` before the script: what follows is not ours to read."""
+def split_command(words: list[str], flags: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """Cut `run [options] script args…` before the script: what follows is not ours to read.
+
+    `flags` are the options without a value; one that is neither is mistyped, and what follows it
+    is taken for its value unless it looks like a script.
+    """
     position = 1
     while position < len(words):
         word = words[position]
@@ -117,9 +128,17 @@ def split_command(words: list[str]) -> tuple[list[str], list[str]]:
             return words[:position], words[position:]
         if word == "--":
             return words[:position], words[position + 1 :]
-        takes_value = word in VALUE_OPTIONS
-        position += 2 if takes_value else 1
+        position += 2 if word in VALUE_OPTIONS or _has_value(words[position:], flags) else 1
     return words, []
+
+
+def _has_value(words: list[str], flags: Collection[str]) -> bool:
+    """Whether an option that is mistyped stands before a value of its own."""
+    option, *following = words
+    if not flags or option in flags or "=" in option or not following:
+        return False
+    value = following[0]
+    return not value.startswith("-") and not value.endswith(".py") and not Path(value).is_file()
 
 
 def _version() -> str:

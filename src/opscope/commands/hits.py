@@ -1,12 +1,23 @@
-"""List the hits of a run: what its watchpoints found while it ran."""
+"""List the hits of a run: what its watchpoints found while it ran.
+
+Hits of one watchpoint at one value are one line, with the steps and what it was the first time;
+`--all` lists each by itself.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json
+from opscope.commands.output import (
+    add_json_flag,
+    grouped,
+    hit_row,
+    print_hit_groups,
+    print_hits,
+    print_json,
+)
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.settings.checks import did_you_mean
@@ -23,8 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=100,
         metavar="N",
-        help="the first N hits (default 100; 0 = all)",
+        help="the first N lines (default 100; 0 = all)",
     )
+    parser.add_argument("--all", action="store_true", help="each hit by itself")
     add_json_flag(parser)
 
 
@@ -41,12 +53,19 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(chosen)
     elif chosen:
-        print_hits([hit_row(hit) for hit in chosen], args.first)
+        _print(chosen, args)
     elif found:
         say("no hits of that kind")
     else:
         say(reader.recording.lacks.get("hits") or f"no hits in {reader.path}")
     return 0
+
+
+def _print(chosen: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> None:
+    if args.all:
+        print_hits([hit_row(hit) for hit in chosen], args.first)
+    else:
+        print_hit_groups(grouped(chosen), args.first)
 
 
 def _abbr(condition: str | None) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
+from opscope.commands.tables import is_terminal, print_table
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -32,47 +30,10 @@ def print_line(text: str = "") -> None:
     print(escaped(text))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table: with rich on a terminal that has it, else as aligned text."""
-    columns = [escaped(column) for column in columns]
-    texts = [[escaped(cell(value)) for value in row] for row in rows]
-    right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
-    if not (_is_terminal(sys.stdout) and _print_rich(columns, texts, right)):
-        _print_plain(columns, texts, right)
-
-
-def cell(value: Any) -> str:
-    """A value for people: six digits of a float, a dash for nothing."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(map(cell, value)) + "]"
-    return str(value)
-
-
-def number(value: float) -> str:
-    """A number for people; integers are exact.
-
-    >>> number(0.1 + 0.2), number(2**60), number(-math.inf)
-    ('0.3', '1152921504606846976', '-Inf')
-    """
-    if isinstance(value, int):
-        return str(value)
-    if math.isfinite(value):
-        return f"{value:.6g}"
-    return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
-
-
-def size(count: int) -> str:
-    """A number of bytes for people."""
-    power = min(max(count, 1).bit_length() - 1, 49) // 10
-    amount = count / (1 << 10 * power)
-    return f"{amount:.0f} {_UNITS[power]}" if amount >= 100 else f"{amount:.3g} {_UNITS[power]}"
-
-
 _HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
+_GROUP_COLUMNS = ("steps", "hits", *_HIT_COLUMNS[1:])
+_SAME = ("label", "condition", "rank", "name", "io", "slot", "parameter")
+"""What hits of a group have in common."""
 
 
 def hit_row(hit: Mapping[str, Any]) -> list[Any]:
@@ -88,20 +49,59 @@ def hit_row(hit: Mapping[str, Any]) -> list[Any]:
         hit.get("rank"),
         hit.get("label") or hit.get("condition"),
         value or "-",
-        _near(str(hit.get("where") or "-")),
+        near(str(hit.get("where") or "-")),
         hit.get("message", ""),
     ]
+
+
+class HitGroup:
+    """Hits of one watchpoint at one value of one rank."""
+
+    def __init__(self, hit: Mapping[str, Any]) -> None:
+        self.first = hit
+        self.steps: list[int] = []
+
+    def row(self) -> list[Any]:
+        """A line of a table: when, how often, and what it was the first time."""
+        low, high = min(self.steps), max(self.steps)
+        steps = str(low) if low == high else f"{low}-{high}"
+        return [steps, len(self.steps), *hit_row(self.first)[1:]]
+
+
+def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitGroup]:
+    """Hits that say the same of the same value together, in the order of their first ones."""
+    groups: dict[tuple[Any, ...], HitGroup] = {}
+    for hit in hits:
+        key = tuple(hit.get(name) for name in _SAME)
+        groups.setdefault(key, HitGroup(hit)).steps.append(int(hit.get("step") or 0))
+    return list(groups.values())
+
+
+def print_hit_groups(groups: Sequence[HitGroup], first: int) -> None:
+    """Print a summary, then a line per group; only the first ones if there are many."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        label = str(group.first.get("label") or group.first.get("condition"))
+        counts[label] = counts.get(label, 0) + len(group.steps)
+    total = sum(counts.values())
+    kinds = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+    print_line(f"{total:,} hit{'' if total == 1 else 's'}: {kinds}")
+    shown = groups[:first] if first else groups
+    print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=("rank", "hits"))
+    if len(shown) < len(groups):
+        more = len(groups) - len(shown)
+        print(f"\n{more:,} more kinds of hits are not shown; --first 0 shows all")
 
 
 def print_hits(rows: Sequence[Sequence[Any]], first: int) -> None:
     """Print hits as a table; only the first ones if there are many."""
     shown = rows[:first] if first else rows
-    print_table(_HIT_COLUMNS, shown)
+    print_table(_HIT_COLUMNS, shown, spare=("rank",))
     if len(shown) < len(rows):
         print(f"\n{len(rows) - len(shown):,} later hits are not shown; --first 0 shows all")
 
 
-def _near(place: str) -> str:
+def near(place: str) -> str:
     """A place in the code as seen from here, if it is below."""
     here = f"{Path.cwd()}/"
     return place.removeprefix(here)
@@ -112,7 +112,7 @@ class Bar:
 
     def __init__(self, what: str, after: float = 0.5) -> None:
         self._what = what
-        self._is_on = _is_terminal(sys.stderr)
+        self._is_on = is_terminal(sys.stderr)
         self._next = time.monotonic() + after
         self._is_shown = False
 
@@ -139,37 +139,3 @@ class Bar:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person looks; Python has no stream at all where a descriptor was closed."""
-    return stream is not None and stream.isatty()
-
-
-def _is_numeric(column: Sequence[Any]) -> bool:
-    return all(value is None or isinstance(value, (int, float)) for value in column)
-
-
-def _print_plain(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
-    lines = [list(columns), *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = zip(line, widths, right, strict=True)
-        text = "  ".join(t.rjust(width) if r else t.ljust(width) for t, width, r in cells)
-        print(text.rstrip())
-
-
-def _print_rich(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> bool:
-    try:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return False
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, is_right in zip(columns, right, strict=True):
-        table.add_column(name, justify="right" if is_right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
-    return True

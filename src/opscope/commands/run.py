@@ -60,13 +60,7 @@ def run(args: argparse.Namespace) -> int:
     command: list[str] = args.command_line
     is_module = command[:1] == ["-m"]
     target = command[1:2] if is_module else command[:1]
-    if not target:
-        raise OpscopeError("nothing to run: name a script, or -m and a module")
-    if not is_module:
-        check_script(target[0])
-    from opscope.configuration import load_configuration
-
-    settings = load_configuration(vars(args), os.environ, Path.cwd())
+    settings = _checked(args, target, is_module)
     arguments = command[2:] if is_module else command[1:]
     session = begin(lambda: _session(settings, target[0], command))
     _announce(session)
@@ -85,6 +79,27 @@ def run(args: argparse.Namespace) -> int:
             _show(error)
         return _ended_by_hit()
     return _ended_by_hit() if session.stopped_by_hit else 0
+
+
+def _checked(args: argparse.Namespace, target: list[str], is_module: bool) -> RunSettings:
+    """The settings; all that is wrong with options, script and config is said at once."""
+    from opscope.configuration import load_configuration
+
+    problems: list[str] = list(args.problems)
+    try:
+        if not target:
+            raise OpscopeError("nothing to run: name a script, or -m and a module")
+        if not is_module and not problems:  # the value of an unknown option looks like a script
+            check_script(target[0])
+    except OpscopeError as error:
+        problems.append(str(error))
+    try:
+        settings = load_configuration(vars(args), os.environ, Path.cwd())
+    except OpscopeError as error:
+        problems.append(str(error))
+    if problems:
+        raise OpscopeError("\n".join(problems))
+    return settings
 
 
 def _session(settings: RunSettings, script: str, command: list[str]) -> Session:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.commands.output import add_json_flag, print_json, print_table, size
+from opscope.commands.numbers import size
+from opscope.commands.output import add_json_flag, print_json
+from opscope.commands.tables import print_table
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.read.find import recordings_in
@@ -16,7 +18,8 @@ from opscope.rundir.layout import RUNS
 if TYPE_CHECKING:
     from opscope.read.summary import Summary
 
-_COLUMNS = ("name", "kind", "started", "state", "ranks", "steps", "nodes", "last loss", "size")
+_COLUMNS = ("name", "state", "steps", "hits", "loss", "age", "size", "nodes", "ranks", "kind")
+_SPARE = ("kind", "ranks", "nodes", "size", "loss")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json([summary._asdict() for summary in summaries])
     elif summaries:
-        print_table(_COLUMNS, [_line(summary) for summary in summaries])
+        lines = [_line(summary) for summary in summaries]
+        print_table(_COLUMNS, lines, whole=("name",), spare=_SPARE)
     else:
         say(f"there is no run in {args.directory}")
     return 0
@@ -55,13 +59,18 @@ def _summary(path: Path) -> Summary | None:
 
 def _line(summary: Summary) -> list[Any]:
     values: dict[str, Any] = summary._asdict()
-    values |= {"started": _local(summary.started), "size": size(summary.size)}
-    return list(values.values())[: len(_COLUMNS)]
+    values |= {"age": _age(summary.started), "size": size(summary.size)}
+    return [values[name] for name in _COLUMNS]
 
 
-def _local(started: str) -> str:
-    """A time as clocks here show it; what is no time, as it stands in the file."""
+def _age(started: str) -> str:
+    """How long ago that was; what is no time, as it stands in the file."""
     try:
-        return f"{datetime.fromisoformat(started).astimezone():%Y-%m-%d %H:%M:%S}"
+        age = datetime.now(UTC) - datetime.fromisoformat(started).astimezone(UTC)
     except (ValueError, OverflowError):
         return started[:40] or "-"
+    seconds = max(0, int(age.total_seconds()))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

@@ -1,7 +1,8 @@
-"""Show one operator of a run or dump: where it is in the code, what went in, what came out.
+"""Show a run or dump at a glance, or one operator: its code, what went in, what came out.
 
-NODE is a full name, an end or a part of one that only this node has, or an id; `NODE:1` shows
-output 1 alone and `NODE:input:1` input 1.
+Without NODE: how the run ended, loss and gradient norm, the model, what stands out, and hits.
+NODE is a name, a part of one, or an id; of several that match, the first operator of forward is
+shown and the others are listed. `NODE:1` shows output 1 alone and `NODE:input:1` input 1.
 
 `opscope show RUN hits` shows the state of training that was saved with the first hit of NaN or Inf,
 and `opscope show RUN hits/step_3` that of step 3: the batch, random states, parameters, the
@@ -14,11 +15,13 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from opscope.commands.output import add_json_flag, cell, print_json, print_line, print_table
+from opscope.commands.numbers import cell
+from opscope.commands.output import add_json_flag, print_json, print_line
+from opscope.commands.tables import print_table
 from opscope.errors import OpscopeError
-from opscope.events import IO
+from opscope.events import IO, Node
 from opscope.messages import say
-from opscope.read.nodes import Address, find_node, parse_address
+from opscope.read.nodes import Address, choose_node, parse_address
 from opscope.rundir.layout import HIT_STATES
 
 if TYPE_CHECKING:
@@ -29,7 +32,11 @@ if TYPE_CHECKING:
 _FACTS = ("op", "scope", "phase", "forward", "parameter", "gradient_of")
 _NUMBERS = ("min", "max", "mean", "std", "l2")
 _COUNTS = ("nan", "posinf", "neginf", "zero")
+_KIND = ("dtype", "shape", "count")
+_SPARE = ("posinf", "neginf", "nan", "zero", "l2", "std")
+"""Columns that a narrow terminal goes without."""
 _LAST = 10
+_OTHERS = 12
 
 Data = dict[str, Any]
 
@@ -37,7 +44,9 @@ Data = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `opscope show`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
-    parser.add_argument("node", metavar="NODE[:slot]", help='or "hits", or "hits/step_S"')
+    parser.add_argument(
+        "node", metavar="NODE[:slot]", nargs="?", help='or "hits", or "hits/step_S"'
+    )
     parser.add_argument("--rank", type=int, help="default: the first rank")
     parser.add_argument("--step", type=int, help="the numbers of this step only")
     parser.add_argument(
@@ -47,18 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what the run knows about the node."""
+    """Print what the run knows about the node, or about itself."""
     from opscope.read.node_view import node_view
     from opscope.read.reader import open_recording
 
     recorded = open_recording(args.run)
     rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
+    if args.node is None:
+        return _show_all(args.run, rank.number, args.json)
     if args.node.rstrip("/") == HIT_STATES or args.node.startswith(f"{HIT_STATES}/"):
         if "hits" in recorded.lacks:
             raise OpscopeError(recorded.lacks["hits"])
         return _show_state(rank, args.node, args.json)
     address = parse_address(args.node)
-    node = find_node(rank.nodes.values(), address.node)
+    node, others = choose_node(rank.nodes.values(), address.node)
     steps = None if args.step is None else {args.step}
     view = node_view(recorded, rank, node, steps)
     _narrow(view, address)
@@ -72,7 +83,35 @@ def run(args: argparse.Namespace) -> int:
         print_json(view)
     else:
         _print(view, earlier)
+        _print_others(others, args)
     return 0
+
+
+def _show_all(run: str, rank: int, as_json: bool) -> int:
+    """Print the run at a glance."""
+    from opscope.commands.overview import print_overview
+    from opscope.read.reader import open_reader
+    from opscope.views.overview import overview
+    from opscope.views.rank_view import RankView
+
+    reader = open_reader(run)
+    found = overview(RankView(reader, rank))
+    if as_json:
+        print_json({"name": reader.path.resolve().name, "path": str(reader.path), **found})
+    else:
+        print_overview(f"{reader.path.resolve().name}: {found['state']}", found, run)
+    return 0
+
+
+def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
+    """Name what else matches."""
+    if others:
+        print_line()
+        print_line(f"{len(others)} other operators match {args.node}:")
+        for node in others[:_OTHERS]:
+            print_line(f"  {node.id:>6}  {node.name}")
+        if len(others) > _OTHERS:
+            print_line(f"  all of them: opscope nodes {args.run} {args.node}")
 
 
 def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
@@ -179,16 +218,32 @@ def _print_stack(stack: list[Data]) -> None:
 
 def _print_value(value: Data) -> None:
     print_line()
-    print_line(f"{value['io']} {value['slot']}{_origin(value)}")
+    print_line(f"{value['io']} {value['slot']}{_origin(value)}{_constant(value['rows'])}")
     if not value["rows"] and not value["between"]:
         never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
         print_line(f"  no numbers{never}")
         return
     several = ("pass",) if any(row["pass"] is not None for row in value["rows"]) else ()
-    columns = ("step", *several, "dtype", "shape", *_NUMBERS, *_COUNTS, "count")
+    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *_COUNTS)
     lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
     lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
-    print_table(columns, [line for _, line in sorted(lines, key=lambda line: line[0])])
+    shown = [line for _, line in sorted(lines, key=lambda line: line[0])]
+    print_table(columns, shown, spare=_SPARE)
+
+
+def _varying(rows: Sequence[Data]) -> list[str]:
+    """What is not the same in all rows, of what usually is."""
+    return [name for name in _KIND if any(row[name] != rows[0][name] for row in rows)]
+
+
+def _constant(rows: Sequence[Data]) -> str:
+    """The dtype and the shape of a value, where all its rows have the same."""
+    same = [
+        cell(rows[0][name])
+        for name in ("dtype", "shape")
+        if rows and name not in _varying(rows) and rows[0][name] is not None
+    ]
+    return f", {' '.join(same)}" if same else ""
 
 
 def _gap_line(gap: Data, columns: Sequence[str]) -> list[Any]:

@@ -8,12 +8,22 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from opscope.commands.output import cell, print_table
+from opscope.commands.numbers import cell
+from opscope.commands.tables import (
+    column_widths,
+    is_terminal,
+    print_table,
+    table_line,
+    table_lines,
+    terminal_width,
+)
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
 
 _MEASURED = 1000
 """So many lines decide how wide the columns of a table are."""
+_SHOWN = 200
+"""So many lines a terminal gets."""
 
 Lines = Iterator[tuple[Any, ...]]
 
@@ -44,30 +54,25 @@ def _escaped_text(value: Any) -> Any:
 
 
 def stream_table(columns: Sequence[str], lines: Lines) -> None:
-    """Print a table; of a long one the first lines decide how wide its columns are."""
+    """Print a table; the first lines of a long one decide how wide its columns are.
+
+    A person gets the first lines and how many there are; a file or a program gets all of them.
+    """
     first = list(islice(lines, _MEASURED))
-    if len(first) < _MEASURED:
-        print_table(columns, first)
+    if is_terminal(sys.stdout) and len(first) > _SHOWN:
+        more = len(first) - _SHOWN + sum(1 for _ in lines)
+        print_table(columns, first[:_SHOWN])
+        print(f"and {more:,} more rows; --csv and --json print all")
         return
-    columns = [escaped(column) for column in columns]
-    texts = [[escaped(cell(value)) for value in line] for line in first]
-    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
-    numeric = [_is_number(line) for line in zip(*first, strict=True)]
-    for text in (list(columns), *texts):
-        _print_line(text, widths, numeric)
+    texts = table_lines(columns, first, terminal_width(sys.stdout))
+    print("\n".join(texts))
+    if len(first) < _MEASURED:
+        return
+    widths, right = column_widths(columns, first)
     for line in lines:
-        _print_line([escaped(cell(value)) for value in line], widths, numeric)
+        print(table_line([escaped(cell(value)) for value in line], widths, right))
 
 
 def _object(columns: Sequence[str], line: Sequence[Any]) -> str:
     text = escaped_json(dumps(dict(zip(columns, line, strict=True)), indent=2))
     return "\n".join(f"  {part}" for part in text.split("\n"))
-
-
-def _is_number(column: Sequence[Any]) -> bool:
-    return all(value is None or isinstance(value, (int, float)) for value in column)
-
-
-def _print_line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> None:
-    cells = zip(texts, widths, right, strict=True)
-    print("  ".join(t.rjust(w) if r else t.ljust(w) for t, w, r in cells).rstrip())

@@ -12,6 +12,8 @@ from opscope.rundir.layout import RUN_FILE, RUNS
 from opscope.rundir.retention import runs_in
 
 LAST = "last"
+_LISTED = 5
+"""So many runs are named, the newest first."""
 
 
 def find_run(text: str, root: Path = Path(RUNS)) -> Path:
@@ -58,6 +60,8 @@ def _missing(text: str, runs: list[Path], root: Path) -> str:
         return f"{text} is no run: it has no {RUN_FILE}"
     if not runs:
         return f"{text}: no such path, and there is no run in {root}"
-    close = difflib.get_close_matches(text, [run.name for run in runs], n=3, cutoff=0.4)
-    hint = " or ".join(close or [LAST])
-    return f"{text}: no such path, and no run of that name in {root}; did you mean {hint}?"
+    names = [run.name for run in runs]
+    close = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
+    shown = [escaped(name) for name in close or names[: -_LISTED - 1 : -1]]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{text}: no such run; in {root} there are {', '.join(shown)}{more}"

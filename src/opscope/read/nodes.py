@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from opscope.errors import OpscopeError
 from opscope.escapes import escaped
-from opscope.events import IO, TRAINING_GRAPH, Node
+from opscope.events import IO, TRAINING_GRAPH, Node, Phase
 from opscope.names import ROOT, ends_with, last_part, last_parts
 
 _SHOWN = 20
@@ -60,6 +60,38 @@ def find_node(nodes: Collection[Node], text: str) -> Node:
     raise OpscopeError(_missing(text, nodes))
 
 
+def choose_node(nodes: Collection[Node], text: str) -> tuple[Node, list[Node]]:
+    """The node that a person most likely means, and the others that match.
+
+    Of several it is one of forward, where the name of a module stands for its last operator:
+    that makes what the module gives.
+    """
+    for matches in (*_tiers_of_parts(nodes, text), *_tiers(nodes, text)):
+        if matches:
+            chosen = _most_likely(matches, text)
+            return chosen, [node for node in matches if node is not chosen]
+    raise OpscopeError(_missing(text, nodes))
+
+
+def _tiers_of_parts(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
+    """Exact matches, then those with a scope or an operator of that name: `conv2`, not `Conv2d`."""
+    yield [node for node in nodes if text.isdigit() and node.id == int(text)]
+    yield [node for node in nodes if text in (node.name, node.name.removeprefix(f"{ROOT}/"))]
+    part = re.compile(f"(^|/){re.escape(text.strip('/'))}(-|/|$)")
+    yield [node for node in nodes if part.search(node.name)]
+
+
+def _most_likely(matches: list[Node], text: str) -> Node:
+    """The first of training and forward; of its module the last one, if that is what matches."""
+    training = [node for node in matches if node.graph == TRAINING_GRAPH]
+    forward = [node for node in training if node.phase is Phase.FORWARD]
+    found = forward or training or matches
+    first = found[0]
+    if text.lower() in last_part(first.name).lower():
+        return first
+    return [node for node in found if node.scope == first.scope][-1]
+
+
 def _tiers(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
     """Matches from the strictest to the loosest."""
     low = text.lower()
@@ -90,7 +122,7 @@ def _missing(text: str, nodes: Collection[Node]) -> str:
     names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
     if not close:
-        return f"no node matches {text}"
+        return f"no node matches {text}; list them with: opscope nodes RUN"
     return "\n".join(
         [f"no node matches {text}; did you mean", *(f"  {escaped(names[c])}" for c in close)]
     )

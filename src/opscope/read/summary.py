@@ -24,6 +24,7 @@ class Summary(NamedTuple):
     nodes: int | None
     """None for a dump, which would have to be read."""
     loss: float | None
+    hits: int
     size: int
     states: dict[str, str]
     """How each rank is doing, or how it ended."""
@@ -43,6 +44,7 @@ def summarize(recording: Run | DumpRecording) -> Summary:
         steps=len(first.steps) if first else 0,
         nodes=None,
         loss=None,
+        hits=0,
         size=_size(recording.path),
         states={str(number): str(rank.state) for number, rank in recording.ranks.items()},
     )
@@ -60,6 +62,7 @@ def _of_run(run: Run) -> Summary:
         steps=_count(steps),
         nodes=len(_whole_lines(first / layout.NODES)),
         loss=_last_loss(steps),
+        hits=sum(len(_whole_lines(rank.path / layout.HITS)) for rank in run.ranks.values()),
         size=_size(run.path),
         states={str(number): str(state) for number, state in run.states.items()},
     )

@@ -64,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_hits(here: Path, capsys: Any) -> None:
-    assert main(["hits", "last"]) == 0
+    assert main(["hits", "last", "--all"]) == 0
     header, first, second = capsys.readouterr().out.splitlines()
     assert header.split() == ["step", "rank", "watchpoint", "value", "line", "what"]
     linear = "Default/network-Net/fc-Linear/addmm-op0"
@@ -152,7 +152,10 @@ def test_check_by_file(here: Path, capsys: Any) -> None:
         (["check", "last", "--watch", "TO", "--steps", "x"], 'steps = "x"'),
         (["check", "last", "--watch", "TO", "--rank", "9"], "has no rank 9; it has: 0, 1"),
         (["check", "last", "--watch", "TO", "--include", "test"], "some of setup, data, eval"),
-        (["check", "nothing", "--watch", "TO"], "nothing: no such path"),
+        (
+            ["check", "nothing", "--watch", "TO"],
+            "nothing: no such run; in opscope-runs",
+        ),
         (["check", "opscope-runs", "--watch", "TO"], "is neither a run"),
         (["hits", "last", "--condition", "TT"], "TT is no condition"),
         (["hits", "last", "--rank", "4"], "has no rank 4"),

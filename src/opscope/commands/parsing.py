@@ -1,0 +1,53 @@
+"""The parser of the command line: no abbreviations, and a hint where a word is mistyped."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from opscope.errors import OpscopeError
+from opscope.settings.checks import did_you_mean
+
+_CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<word>[^']*)' \(choose from")
+
+
+class Parser(argparse.ArgumentParser):
+    """Every problem of a command line as an error of one line, with the command to look it up."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["allow_abbrev"] = False
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, not how the whole command line may look."""
+        found = _CHOICE.match(message)
+        if found is not None and found["what"] == "VERB":
+            message = f"{found['word']} is no verb{did_you_mean(found['word'], self._verbs())}"
+        raise OpscopeError(f"{message}; {self.prog} --help says more")
+
+    def options(self, verb: str) -> list[str]:
+        """The options of a verb."""
+        parser = self._choices().get(verb)
+        return sorted(parser._option_string_actions) if parser is not None else []
+
+    def unknown(self, verb: str, words: Sequence[str]) -> list[str]:
+        """What is wrong with words that a verb knows nothing of."""
+        options = self.options(verb)
+        mistyped = [word.partition("=")[0] for word in words if word.startswith("-")]
+        if mistyped:  # other words are the values of these
+            return [
+                f"opscope {verb} has no option {word}{did_you_mean(word, options)}"
+                for word in mistyped
+            ]
+        return [f"opscope {verb} does not know what to do with {' '.join(words)}"] if words else []
+
+    def _verbs(self) -> list[str]:
+        return list(self._choices())
+
+    def _choices(self) -> dict[str, argparse.ArgumentParser]:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return dict(action.choices)
+        return {}

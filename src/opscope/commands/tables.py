@@ -1,0 +1,146 @@
+"""Tables that fit the terminal: names are cut in their middle, numbers never."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any, TextIO
+
+from opscope.commands.numbers import cell
+from opscope.escapes import escaped
+
+_GAP = "  "
+_LEAST = 12
+"""A text is not cut to less than this."""
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table; on a terminal that is too narrow it is made to fit.
+
+    First `spare` columns are left out, those that say nothing before others, then texts are cut,
+    but for `whole` columns; where that is not enough, every row is a list of its own. What is not
+    a terminal gets every character.
+    """
+    for line in table_lines(columns, rows, terminal_width(sys.stdout), whole, spare):
+        print(line)
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None,
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> list[str]:
+    """The lines of a table of at most this width, if there is a limit."""
+    if width is not None:
+        columns, rows = _without_spare(columns, rows, width, spare)
+    texts = [[escaped(cell(value)) for value in row] for row in rows]
+    head = [escaped(column) for column in columns]
+    widths, right = column_widths(columns, rows)
+    if width is not None and _total(widths) > width:
+        may_cut = [not r and name not in whole for r, name in zip(right, columns, strict=True)]
+        fitted = _fitted(widths, may_cut, width)
+        if fitted is None:
+            return _upright(head, texts, width)
+        widths = fitted
+        texts = [[shortened(t, w) for t, w in zip(line, widths, strict=True)] for line in texts]
+    return [table_line(line, widths, right) for line in (head, *texts)]
+
+
+def shortened(text: str, width: int) -> str:
+    """A text cut in its middle to fit.
+
+    >>> shortened("Default/network-Net/conv1-Conv2d/convolution-op0", 26)
+    'Default/netw…nvolution-op0'
+    """
+    if len(text) <= width:
+        return text
+    front = (width - 1) // 2
+    return f"{text[:front]}…{text[len(text) - (width - 1 - front) :]}"
+
+
+def column_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> tuple[list[int], list[bool]]:
+    """How wide columns are, and which are of numbers."""
+    right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
+    widths = [len(escaped(column)) for column in columns]
+    for row in rows:
+        widths = [max(w, len(escaped(cell(v)))) for w, v in zip(widths, row, strict=True)]
+    return widths, right
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks; Python has no stream at all where a descriptor was closed."""
+    return stream is not None and stream.isatty()
+
+
+def terminal_width(stream: TextIO | None) -> int | None:
+    """How much fits in a line; None where nobody looks."""
+    return shutil.get_terminal_size().columns if is_terminal(stream) else None
+
+
+def _without_spare(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int, spare: Sequence[str]
+) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    """The columns that fit, and the rows with these only."""
+    silent = {
+        name
+        for name, values in zip(columns, zip(*rows, strict=True), strict=False)
+        if not any(values)
+    }
+    for name in sorted(spare, key=lambda name: name not in silent):
+        if _total(column_widths(columns, rows)[0]) <= width:
+            break
+        place = list(columns).index(name)
+        columns = [*columns[:place], *columns[place + 1 :]]
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+    return columns, rows
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _fitted(widths: Sequence[int], may_cut: Sequence[bool], width: int) -> list[int] | None:
+    """Narrower columns, the widest cut first; None if they cannot be narrow enough."""
+    found = list(widths)
+    while (surplus := _total(found) - width) > 0:
+        cuttable = [i for i, may in enumerate(may_cut) if may and found[i] > _LEAST]
+        if not cuttable:
+            return None
+        widest = max(cuttable, key=lambda i: found[i])
+        others = [found[i] for i in cuttable if found[i] < found[widest]]
+        floor = max([_LEAST, *others])
+        alike = sum(found[i] == found[widest] for i in cuttable)
+        found[widest] -= max(1, min(found[widest] - floor, -(-surplus // alike)))
+    return found
+
+
+def _upright(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Each row as lines of a name and a value."""
+    margin = max(map(len, head), default=0)
+    lines: list[str] = []
+    for row in rows:
+        if lines:
+            lines.append("")
+        for name, value in zip(head, row, strict=True):
+            lines.append(f"{name.ljust(margin)}{_GAP}{value}")
+    return lines or [shortened(_GAP.join(head), width)]
+
+
+def table_line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """One line; `right` says which columns are of numbers."""
+    cells = zip(texts, widths, right, strict=True)
+    return _GAP.join(t.rjust(width) if r else t.ljust(width) for t, width, r in cells).rstrip()
+
+
+def _is_numeric(column: Sequence[Any]) -> bool:
+    return all(value is None or isinstance(value, (int, float)) for value in column)

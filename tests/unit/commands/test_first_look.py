@@ -1,0 +1,115 @@
+"""What a newcomer types first: names, overviews, and words with mistakes in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_run import SCRIPT, write_run
+
+from opscope.commands import main
+from opscope.commands.plot import plot
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with one run."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    write_run(Path("opscope-runs/net-1"), 0, steps=12)
+    return tmp_path
+
+
+def test_the_tree(capsys: Any) -> None:
+    assert main(["nodes", "last"]) == 0
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    at = lines.index("Default")
+    assert lines[at + 1 : at + 3] == ["  network-Net", "    fc-Linear"]
+    assert lines[at + 3].split()[0] == "addmm-op0"
+    assert any(line.startswith("  mse_loss-op0  train.py:1  ") for line in lines)
+    assert not any("Gradients" in line for line in lines)
+    assert "--phase lists others: 1 of backward" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["mse_loss"], {"Default/mse_loss-op0"}),
+        (["train.py:1", "--phase", "forward"], None),
+        (["foreach"], None),
+        (["LINEAR", "--phase", "backward"], {"Gradients/Default/network-Net/fc-Linear/addmm-op0"}),
+    ],
+)
+def test_searching(words: list[str], names: set[str] | None, capsys: Any) -> None:
+    assert main(["nodes", "last", *words, "--json"]) == 0
+    found = {node["name"] for node in json.loads(capsys.readouterr().out)["nodes"]}
+    assert found == names if names is not None else found
+    assert main(["nodes", "last", *words]) == 0
+    assert all(name in capsys.readouterr().out for name in names or ())
+
+
+def test_nothing_found_says_how_to_list(capsys: Any) -> None:
+    assert main(["nodes", "last", "nope"]) == 2
+    said = capsys.readouterr().err
+    assert said == ("opscope: no operator matches nope; list them with: opscope nodes last\n")
+
+
+def test_a_run_at_a_glance(capsys: Any) -> None:
+    assert main(["show", "last"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("net-1: finished\n")
+    for part in ("\nloss\n", "step 0 … 11", "network-Net", "fc-Linear", "time per step"):
+        assert part in printed
+    assert main(["show", "last", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["curves"]["steps"] == list(range(12))
+    assert [s["scope"] for s in found["scopes"]][:2] == ["Default", "Default/network-Net"]
+
+
+def test_a_part_of_a_name_shows_forward_and_lists_the_others(capsys: Any) -> None:
+    assert main(["show", "last", "fc"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Default/network-Net/fc-Linear/addmm-op0  ")
+    assert "1 other operators match fc:" in printed
+    assert "Gradients/Default/network-Net/fc-Linear/addmm-op0" in printed.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["runs", "--jsno"], ['opscope runs has no option --jsno (did you mean "--json"?)']),
+        (["nods", "last"], ['nods is no verb (did you mean "nodes"?); opscope --help says more']),
+        (
+            ["run", "--stesp", "3", "--watsh=none", "train.py"],
+            [
+                'opscope run has no option --stesp (did you mean "--steps"?)',
+                'opscope run has no option --watsh (did you mean "--watch"?)',
+            ],
+        ),
+        (["run", "--step", "3", "train.py"], ["opscope run has no option --step "]),
+        (["run", "--every", "0", "nowhere.py"], ["nowhere.py", "--every"]),
+        (["hits", "last", "more"], ["opscope hits does not know what to do with more"]),
+        (["show"], ["the following arguments are required: RUN; opscope show --help says more"]),
+    ],
+)
+def test_mistakes_are_said_at_once_with_a_hint(
+    words: list[str], said: list[str], capsys: Any
+) -> None:
+    assert main(words) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(said)
+    for line, part in zip(lines, said, strict=True):
+        assert line.startswith("opscope: ") and part in line
+
+
+def test_a_curve_has_its_ends_and_marks_what_is_not_finite() -> None:
+    values = [float(n) for n in range(100)] + [float("inf")]
+    lines = plot(list(range(101)), values, 50, 4)
+    assert lines[0].startswith("97 ") and lines[3].startswith(" 1 ")  # the last of each stretch
+    assert lines[0].endswith("!") and lines[-1].endswith("step 0 … 100")
+    assert max(map(len, lines)) <= 50 + 3
+    assert plot([], [], 50) == []
+    assert plot([0], [None], 50)[-1].endswith("step 0 … 0")

@@ -1,0 +1,61 @@
+"""Tables fit the terminal, and numbers are never cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opscope.commands.numbers import cell
+from opscope.commands.tables import shortened, table_lines
+
+TEXTS = st.text(st.characters(codec="ascii", categories=["L", "Nd"]), max_size=60)
+ROWS = st.lists(st.tuples(TEXTS, st.integers(-(10**9), 10**9), st.floats(), TEXTS), max_size=5)
+COLUMNS = ("name", "n", "value", "what")
+
+
+@given(ROWS, st.integers(20, 200))
+def test_lines_fit_or_every_row_is_a_list(rows: list[Any], width: int) -> None:
+    lines = table_lines(COLUMNS, rows, width)
+    if len(lines) == len(rows) + 1:
+        assert all(len(line) <= width for line in lines)
+    else:
+        assert [line.split()[0] for line in lines if line][: len(COLUMNS)] == list(COLUMNS)
+
+
+@given(ROWS, st.integers(20, 200))
+def test_numbers_are_whole(rows: list[Any], width: int) -> None:
+    text = "\n".join(table_lines(COLUMNS, rows, width))
+    for _, n, value, _ in rows:
+        assert cell(n) in text and cell(value) in text
+
+
+@given(ROWS)
+def test_a_file_gets_every_character(rows: list[Any]) -> None:
+    lines = table_lines(COLUMNS, rows, None)
+    assert len(lines) == len(rows) + 1
+    for line, row in zip(lines[1:], rows, strict=True):
+        assert all(cell(value).strip() in line for value in row)
+
+
+def test_spare_columns_go_first_those_that_say_nothing_before_others() -> None:
+    rows = [["a" * 20, 1, 0, 123456], ["b" * 20, 2, 0, 123456]]
+    columns = ("name", "rank", "nan", "size")
+    spare = ("rank", "nan")
+    heads = [table_lines(columns, rows, width, spare=spare)[0].split() for width in (60, 34, 28)]
+    assert heads == [["name", "rank", "nan", "size"], ["name", "rank", "size"], ["name", "size"]]
+
+
+def test_a_whole_column_is_never_cut() -> None:
+    rows = [["a-name-that-one-copies", "a long text " * 4]]
+    (_, line) = table_lines(("name", "what"), rows, 50, whole=("name",))
+    assert line.startswith("a-name-that-one-copies  a long text") and len(line) <= 50
+
+
+@given(TEXTS, st.integers(3, 80))
+def test_a_shortened_text_keeps_both_ends(text: str, width: int) -> None:
+    short = shortened(text, width)
+    assert len(short) == min(len(text), width)
+    if len(text) > width:
+        assert (short[0], short[-1]) == (text[0], text[-1])
