@@ -70,6 +70,10 @@ class Session:
         self._environment: dict[str, str | None] = {}
         """What stood in the environment where settings are handed over."""
 
+    def __repr__(self) -> str:
+        state = "running" if self.running else "stopped"
+        return f"<opscope session, {state}, run {self.run_directory or 'without files'}>"
+
     @property
     def stopped_by_hit(self) -> bool:
         """Whether a hit has ended training."""
@@ -417,8 +421,10 @@ class Session:
             say(f"next: ls {self.settings.dump.path}/rank_*/{self.settings.dump.net_name}/*")
         if self.run_directory is not None:
             shown = _relative(self.run_directory)
-            next_one = f"opscope hits {shown}" if self.has_hits else f"opscope show {shown} NODE"
-            say(f"run written to {shown}; next: opscope runs, {next_one}")
+            whole = self._writer is None or not self._writer.failed
+            written = "run written to" if whole else "what was recorded until then is in"
+            verb = "hits" if self.has_hits else "show"
+            say(f"{written} {shown}; next: opscope {verb} {shown}")
 
 
 def _summary(sink: Sink) -> str:

@@ -227,6 +227,8 @@ def test_a_full_disk_is_told_with_the_last_whole_step(tmp_path: Path) -> None:
         "run", "--run-dir", "out", "--no-page", "--watch", "none", "train.py", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last == "opscope: what was recorded until then is in out; next: opscope show out"
     state = open_run(tmp_path / "out").rank(0).state
     assert state.kind == "finished" and state.incomplete
     assert state.recorded_until is not None and 20 < state.recorded_until < 2699

@@ -35,4 +35,4 @@ def test_a_run_with_log_files_and_a_bad_variable(tmp_path: Path) -> None:
     assert file.name.startswith("opscope.log.")
     assert any("SESSION(" in line and "watching begins" in line for line in lines)
     assert any("TRAIN(" in line and "training of Linear for 1 epochs" in line for line in lines)
-    assert any("next: opscope runs" in line for line in lines)  # what is said is kept too
+    assert any("next: opscope show" in line for line in lines)  # what is said is kept too

@@ -62,7 +62,7 @@ def test_a_hit_stops_the_script(stopped: Any) -> None:
     assert stopped.stdout == "step 0\nstep 1\n"
     assert stopped.stderr.count(ORIGIN) == 1
     assert "Traceback" not in stopped.stderr
-    assert stopped.stderr.splitlines()[-1].endswith("next: opscope runs, opscope hits out")
+    assert stopped.stderr.splitlines()[-1].endswith("next: opscope hits out")
 
 
 def test_a_script_that_catches_it_and_goes_on(tmp_path: Path) -> None:

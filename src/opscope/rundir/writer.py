@@ -114,6 +114,11 @@ class RunWriter(BaseSink):
                 self._fail(error)
             self._closed, self._files = self._files.path, None
 
+    @property
+    def failed(self) -> bool:
+        """Whether something could not be written."""
+        return bool(self._error)
+
     def await_exit_code(self, step: int | None) -> None:
         """The process is about to leave, in this step: a code it leaves with is a failure."""
         if self._closed is not None:
