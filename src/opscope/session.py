@@ -411,20 +411,32 @@ class Session:
             else:
                 os.environ[name] = value
 
+    def _why_nothing(self, capture: Capture | None) -> str:
+        """Why no file was written."""
+        if capture is None or capture.step == 0:
+            return "no operator ran"
+        asked = self.settings.dump.iterations if self.settings.dump else self.settings.steps
+        return f"of the steps asked for ({asked}) none was reached in {capture.step} steps"
+
     def _say_next(self, capture: Capture | None, sinks: Sequence[Sink]) -> None:
         if capture is None or not (capture.opened or capture.has_children):
-            say("no operator ran: nothing was recorded")
+            say(f"{self._why_nothing(capture)}: nothing was recorded")
             return
         for line in filter(None, (_summary(sink) for sink in sinks)):
             say(line)
-        if self.settings.dump is not None and self.run_directory is None:
-            say(f"next: ls {self.settings.dump.path}/rank_*/{self.settings.dump.net_name}/*")
+        dump = self.settings.dump
+        if (
+            dump is not None
+            and self.run_directory is None
+            and any(dump.path.glob(f"rank_*/{dump.net_name}"))
+        ):
+            say(f"next: ls {dump.path}/rank_*/{dump.net_name}/*")
         if self.run_directory is not None:
-            shown = _relative(self.run_directory)
+            run = _relative(self.run_directory)
             whole = self._writer is None or not self._writer.failed
             written = "run written to" if whole else "what was recorded until then is in"
             verb = "hits" if self.has_hits else "show"
-            say(f"{written} {shown}; next: opscope {verb} {shown}")
+            say(f"{written} {run}; next: opscope {verb} {run}")
 
 
 def _summary(sink: Sink) -> str:

@@ -70,6 +70,7 @@ class Operator:
         "call",
         "completes",
         "converts",
+        "defaults",
         "fills",
         "fresh",
         "ignored",
@@ -100,6 +101,7 @@ class Operator:
         self.uninitialised = full in _UNINITIALISED
         arguments = () if schema is None else schema.arguments
         self.argument_names = tuple(a.name for a in arguments)
+        self.defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
         self.fresh = full == "aten::lift_fresh"  # its input was made without an operator
         self.nested = self.fresh or any(
             "Tensor" in str(a.type) and (a.kwarg_only or isinstance(a.type, torch.ListType))
@@ -178,8 +180,8 @@ class Operator:
         return found
 
     def texts(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, str]:
-        """Non-tensor arguments by name, as text."""
-        named = dict(zip(self.argument_names, args, strict=False))
+        """Non-tensor arguments by name, as text; those that were not given have their defaults."""
+        named = self.defaults | dict(zip(self.argument_names, args, strict=False))
         named.update(kwargs or {})
         return as_texts({name: value for name, value in named.items() if not _is_tensors(value)})
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from opscope.errors import MISSING
 from opscope.settings.checks import InvalidError, boolean, integer, list_of, one_of, text
 from opscope.settings.dump_combinations import EXCEPTION
-from opscope.settings.iterations import MAX_STEP, Iterations
+from opscope.settings.iterations import ALL_STEPS, MAX_STEP, Iterations
 from opscope.settings.kernels import KernelPattern
 from opscope.settings.paths import file_name
 from opscope.settings.sections import Key, Reading
@@ -51,7 +52,7 @@ KEYS = (
     Key(COMMON, "dump_mode", one_of(0, 1, 2), 0),
     Key(COMMON, "path", text, ""),
     Key(COMMON, "net_name", net_name, "Net"),
-    Key(COMMON, "iteration", Iterations.parse),
+    Key(COMMON, "iteration", Iterations.parse, None),
     Key(COMMON, "initial_iteration", integer(0, MAX_STEP), 0),
     Key(COMMON, "saved_data", one_of("tensor", "statistic", "full"), "tensor"),
     Key(COMMON, "input_output", one_of(0, 1, 2), 0),
@@ -82,9 +83,20 @@ def report_combinations(reading: Reading) -> None:
     if values.get("support_device") == ():
         message = "selects no device; list at least one, or leave the key out for all"
         reading.problem(DOTTED["support_device"], [], message)
+    if values.get("iteration") is None and _has_section(reading, "iteration"):
+        if debugs == EXCEPTION:
+            values["iteration"] = ALL_STEPS
+        else:
+            reading.problem(DOTTED["iteration"], MISSING, "is missing; this key is required")
     iterations, first = values.get("iteration"), values.get("initial_iteration")
     if isinstance(iterations, Iterations) and isinstance(first, int) and debugs != EXCEPTION:
         _report_unreachable(reading, iterations, first)
+
+
+def _has_section(reading: Reading, key: str) -> bool:
+    """Whether a key could have been given: its section is there, and it is not in it."""
+    without = any(problem.key == COMMON for problem in reading.problems)
+    return not without and key not in reading.given
 
 
 def _report_unreachable(reading: Reading, iterations: Iterations, first: int) -> None:

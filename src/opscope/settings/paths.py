@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
+from opscope.regular import why
 from opscope.settings.checks import InvalidError
 
 NAME_BYTES = 255
@@ -24,8 +26,10 @@ def writable_directory(text: str) -> Path:
     nearest = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
     if not nearest.is_dir():
         raise InvalidError(f'cannot be written to: "{nearest}" is not a directory')
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InvalidError(f'cannot be written to: no permission in "{nearest}"')
+    try:  # asking is not enough: some places refuse even those who have every permission
+        Path(tempfile.mkdtemp(prefix=".opscope-", dir=nearest)).rmdir()
+    except OSError as error:
+        raise InvalidError(f'cannot be written to: {why(error)} in "{nearest}"') from None
     return path
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -407,21 +406,24 @@ def test_path_through_a_link_to_a_directory(write_config: WriteConfig, tmp_path:
 
 
 @pytest.mark.parametrize("depth", ["", "/below/it"])
-def test_path_without_permission(
-    write_config: WriteConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: str
-) -> None:
-    asked: list[tuple[Path, int]] = []
+def test_a_path_where_nobody_can_write(write_config: WriteConfig, depth: str) -> None:
+    """Root has every permission there, so only trying tells."""
+    problem = only_problem(write_config({"path": f"/proc/opscope{depth}"}))
+    assert problem.message == 'cannot be written to: No such file or directory in "/proc"'
 
-    def refuse(path: Path, mode: int) -> bool:
-        asked.append((path, mode))
-        return False
 
-    locked = tmp_path / "locked"
-    locked.mkdir()
-    monkeypatch.setattr(os, "access", refuse)
-    problem = only_problem(write_config({"path": f"{locked}{depth}"}))
-    assert problem.message == f'cannot be written to: no permission in "{locked}"'
-    assert asked == [(locked, os.W_OK | os.X_OK)]
+def test_trying_a_path_leaves_nothing_behind(write_config: WriteConfig, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    load_dump_settings(write_config({"path": str(tmp_path / "empty/new/dump")}), {})
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_exceptions_need_no_iteration(write_config: WriteConfig) -> None:
+    file = Path(write_config({"op_debug_mode": 4}))
+    config = json.loads(file.read_text())
+    del config[COMMON]["iteration"]
+    file.write_text(json.dumps(config))
+    assert load_dump_settings(str(file), {}).iterations.all
 
 
 def test_a_file_that_cannot_be_read_is_the_only_problem(tmp_path: Path) -> None:
