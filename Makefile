@@ -54,6 +54,7 @@ test: lint page chromium
 test-long: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,others]"
 	$(BIN)/pytest -m long
+	OPSCOPE_ALL_EXAMPLES=1 $(BIN)/pytest -n 2 -m "not long" tests/unit
 
 test-newest: $(NEWEST)/.ready
 	$(NEWEST)/bin/pytest -n 2 -m "not long"

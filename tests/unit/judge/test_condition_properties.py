@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from made_numbers import INF, NAN, changed, check, in_range, numbers
 from numpy.typing import NDArray
 
+from helpers.examples import examples
 from opscope.judge.numbers import Numbers
 from opscope.stats.native_cpu import row_of_array
 from opscope.stats.numpy_stats import row_of
@@ -65,7 +66,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("condition", "name"), CASES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(array=arrays(), threshold=QUARTERS, native=st.booleans())
 def test_thresholds(
     condition: str, name: str, array: Array, threshold: float, native: bool
@@ -86,7 +87,7 @@ def test_thresholds(
 
 
 @pytest.mark.parametrize("condition", ["TO", "WO", "GE"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(array=arrays())
 def test_overflow(condition: str, array: Array) -> None:
     outcome = check(condition, numbers(array))
@@ -94,7 +95,7 @@ def test_overflow(condition: str, array: Array) -> None:
     assert not outcome.reasons[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(array=arrays(), ends=st.tuples(QUARTERS, QUARTERS), limit=st.sampled_from([0, 25, 50, 100]))
 def test_ranges(array: Array, ends: tuple[float, float], limit: float) -> None:
     low, high = min(ends), max(ends)
@@ -121,7 +122,7 @@ def pairs(draw: Any) -> tuple[Array, Array]:
     return np.array(now, dtype), np.array(before, dtype)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(pair=pairs(), limit=QUARTERS.map(abs), epsilon=st.sampled_from([0.0, 0.25, 1.0]))
 def test_changes(pair: tuple[Array, Array], limit: float, epsilon: float) -> None:
     now, before = (array.astype(np.float64) for array in pair)
@@ -142,7 +143,7 @@ def test_changes(pair: tuple[Array, Array], limit: float, epsilon: float) -> Non
     assert bool(small.hits[0]) == (ratio < limit)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     pair=pairs(),
     rtol=st.sampled_from([0.0, 0.25, 1.0]),

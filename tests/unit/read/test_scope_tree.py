@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from opscope.events import Node, Outside, Phase, Stack
 from opscope.read.scope_tree import scope_tree
 from opscope.stats.record import INT, OUTPUT, ROW_DTYPE, VALID
@@ -34,7 +35,7 @@ def make_node(number: int, scope: str, parameter: str) -> Node:
     st.lists(st.tuples(st.sampled_from(SCOPES), st.sampled_from(["", "w", "v"])), max_size=10),
     st.lists(values, max_size=30),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_numbers_of_scopes_are_what_plain_python_says(described: Any, rows: Any) -> None:
     nodes = {i: make_node(i, *each) for i, each in enumerate(described)}
     records = np.zeros(len(rows), ROW_DTYPE)

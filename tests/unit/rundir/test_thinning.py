@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from opscope.read.row_store import RowStore
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.stat_files import StatFile, in_force, stat_files
@@ -99,7 +100,7 @@ def found_between(between: Any, kept: list[int]) -> dict[tuple[Key, int], list[A
 
 
 @given(steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_one_level_is_what_plain_python_says(described: Any) -> None:
     records = made(described)
     kept = EveryOther().choose(steps_in(records))
@@ -117,7 +118,7 @@ def test_one_level_is_what_plain_python_says(described: Any) -> None:
 
 
 @given(steps)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_two_levels_are_as_if_thinned_at_once(described: Any) -> None:
     records = made(described)
     once = EveryOther().choose(steps_in(records))

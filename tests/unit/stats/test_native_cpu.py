@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from implementations import NATIVE, Native
 from reference import assert_row
 
+from helpers.examples import examples
 from opscope import messages
 from opscope.native import build
 from opscope.stats import native_cpu
@@ -95,7 +96,7 @@ def test_denormals_count_whatever_the_program_set(variant: Native) -> None:
 
 
 @each_variant
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     dtype=st.sampled_from(["float32", "float64", "bfloat16", "int8", "int64", "uint64", "bool"]),
     values=st.lists(st.integers(0, 100) | st.sampled_from([2**42, 2**62]), max_size=50),
@@ -229,7 +230,7 @@ def table_of(texts: Sequence[str]) -> Texts:
 KINDS = table_of(["4,float32,[1]"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     lines=st.lists(st.tuples(rows, st.text(max_size=8)), max_size=4),
     columns=st.lists(st.sampled_from(Row._fields), max_size=13),
@@ -249,7 +250,7 @@ def test_csv_lines_are_those_of_python(lines: list[tuple[Row, str]], columns: li
     assert found == wanted.encode("utf-8", "backslashreplace")
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(value=floats)
 def test_floats_read_as_python_writes_them(value: float) -> None:
     record = records_of([Row(0, 0.0, 0.0, value, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0)])

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from implementations import Implementation, each_implementation
 from reference import assert_row, reference
 
+from helpers.examples import examples
 from opscope.stats.row import EMPTY, Row
 
 torch = pytest.importorskip("torch")
@@ -88,7 +89,7 @@ def repeated(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]
 
 
 @each_implementation
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(width=st.sampled_from([32, 64]), layout=layouts, data=st.data())
 def test_floats(
     implementation: Implementation, width: int, layout: str, data: st.DataObject
@@ -124,7 +125,7 @@ def test_hard_floats(implementation: Implementation, width: int, values: list[fl
 
 
 @each_implementation
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(dtype=st.sampled_from(NARROW_FLOATS), layout=layouts, data=st.data())
 def test_narrow_floats(
     implementation: Implementation, dtype: str, layout: str, data: st.DataObject
@@ -158,7 +159,7 @@ def test_one_sign_and_both(implementation: Implementation, dtype: str, offset: i
 
 
 @each_implementation
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(dtype=st.sampled_from(INTS), layout=layouts, data=st.data())
 def test_integers(
     implementation: Implementation, dtype: str, layout: str, data: st.DataObject
@@ -193,7 +194,7 @@ def test_hard_integers(implementation: Implementation, dtype: str, values: list[
 
 
 @each_implementation
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values=st.lists(st.booleans(), max_size=200), layout=layouts)
 def test_bools_are_zero_and_one(
     implementation: Implementation, values: list[bool], layout: str
@@ -202,7 +203,7 @@ def test_bools_are_zero_and_one(
 
 
 @each_implementation
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     dtype=st.sampled_from(["complex64", "complex128"]),
     values=st.lists(
@@ -429,7 +430,7 @@ def test_more_elements_than_31_bits_count(implementation: Implementation) -> Non
 
 @each_implementation
 @example(values=[0.5])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(values=st.lists(st.floats(width=32), min_size=1, max_size=30))
 def test_the_tensor_is_left_as_it_was(implementation: Implementation, values: list[float]) -> None:
     tensor = torch.tensor(values)

@@ -19,6 +19,7 @@ from implementations import NATIVE, Native
 from numpy.typing import NDArray
 from reference import assert_row, reference
 
+from helpers.examples import examples
 from opscope.stats import native_cpu
 from opscope.stats.record import DTYPES, ROW_DTYPE, row_from
 from opscope.stats.row import Row
@@ -121,7 +122,7 @@ def width_of(dtype: str) -> int:
 
 @each_variant
 @pytest.mark.parametrize("dtype", sorted(FLOAT_BITS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), where=placements)
 def test_finite_floats(
     variant: Native, dtype: str, data: st.DataObject, where: tuple[int, int]
@@ -133,7 +134,7 @@ def test_finite_floats(
 
 @each_variant
 @pytest.mark.parametrize("dtype", sorted(FLOAT_BITS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), where=placements)
 def test_a_few_that_are_not_finite(
     variant: Native, dtype: str, data: st.DataObject, where: tuple[int, int]
@@ -150,7 +151,7 @@ def test_a_few_that_are_not_finite(
 
 @each_variant
 @pytest.mark.parametrize("dtype", sorted(FLOAT_BITS))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=st.integers(0, 2**32), count=sizes, where=placements)
 def test_any_bits(
     variant: Native, dtype: str, seed: int, count: int, where: tuple[int, int]
@@ -176,7 +177,7 @@ def test_numbers_of_one_sign(variant: Native, dtype: str, sign: int) -> None:
 
 @each_variant
 @pytest.mark.parametrize("dtype", INTEGERS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), where=placements)
 def test_integers(variant: Native, dtype: str, data: st.DataObject, where: tuple[int, int]) -> None:
     limits, small = np.iinfo(dtype), 2**42
@@ -190,7 +191,7 @@ def test_integers(variant: Native, dtype: str, data: st.DataObject, where: tuple
 
 
 @each_variant
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), where=placements)
 def test_any_byte_but_zero_is_true(
     variant: Native, data: st.DataObject, where: tuple[int, int]
@@ -202,7 +203,7 @@ def test_any_byte_but_zero_is_true(
 
 @each_variant
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), where=placements)
 def test_complex(variant: Native, dtype: str, data: st.DataObject, where: tuple[int, int]) -> None:
     parts = [0.0, -0.0, 3.0, -4.0, 1e-30, 1e30, -1e-38]
@@ -225,7 +226,7 @@ def test_complex(variant: Native, dtype: str, data: st.DataObject, where: tuple[
 
 @each_variant
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64", "int8", "int64"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(rows=st.integers(1, 9), columns=st.sampled_from(LENGTHS), cut=st.integers(1, 5))
 def test_rows_with_gaps_between_them(
     variant: Native, dtype: str, rows: int, columns: int, cut: int
@@ -253,7 +254,7 @@ def test_several_threads(variant: Native, dtype: str) -> None:
 
 @each_variant
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i8", "u8", "c8", "?"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(count=sizes, places=st.tuples(placements, placements))
 def test_two_tensors(
     variant: Native, dtype: str, count: int, places: tuple[tuple[int, int], tuple[int, int]]

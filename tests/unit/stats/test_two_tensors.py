@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from implementations import NATIVE, Native
 
+from helpers.examples import examples
 from opscope.stats.two_tensors import Difference, difference, difference_of_arrays
 
 torch = pytest.importorskip("torch")
@@ -115,7 +116,7 @@ tolerances = st.tuples(st.sampled_from([0.0, 0.1, 1e-3]), st.sampled_from([0.0, 
 
 
 @each
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     dtype=st.sampled_from(["float32", "float64", "bfloat16", "float16", "float8_e5m2"]),
     pairs=st.lists(st.tuples(*[nasty | st.floats(-100, 100, width=32)] * 2), max_size=30),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from opscope.dump.transport import arena as module
 from opscope.dump.transport.arena import ALIGNMENT, Arena, Slot, rounded
 
@@ -41,7 +42,7 @@ def test_rounding_wastes_little(size: int) -> None:
     assert rounded(rounded(size)) == rounded(size)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(
         st.tuples(st.integers(0, 640), st.integers(0, 3), st.booleans(), st.booleans()),
