@@ -19,6 +19,7 @@ from opscope.read.dump import Dump, is_dump
 from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
 from opscope.read.hits import RecordedHit
+from opscope.read.html import run_table
 from opscope.read.recording import Recording
 from opscope.read.row_store import Records
 from opscope.read.run import Run, open_run
@@ -85,6 +86,14 @@ class Reader:
     def __repr__(self) -> str:
         steps = len(self.steps)
         return f"<{self.recording.kind} {self.path}, ranks {self.ranks}, {steps} steps>"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        facts = [("path", self.path), ("state", self.state), ("ranks", len(self.ranks))]
+        facts += [("steps", len(self.steps))]
+        hits = [] if "hits" in self.recording.lacks else self.hits()
+        keys = ("step", "rank", "label", "name", "where", "message")
+        return run_table(facts, [[hit.data.get(key, "") for key in keys] for hit in hits])
 
     @property
     def recorded(self) -> Run | Dump:

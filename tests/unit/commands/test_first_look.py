@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from made_run import SCRIPT, write_run
 
+import opscope
 from opscope.commands import main
 from opscope.commands.plot import plot
 
@@ -113,3 +114,14 @@ def test_a_curve_has_its_ends_and_marks_what_is_not_finite() -> None:
     assert max(map(len, lines)) <= 50 + 3
     assert plot([], [], 50) == []
     assert plot([0], [None], 50)[-1].endswith("step 0 … 0")
+
+
+def test_a_notebook_shows_a_run_as_a_table() -> None:
+    run = opscope.open("last")
+    hit = {"step": 1, "rank": 0, "label": "TO", "name": "<b>x</b>", "message": "m", "node": 0}
+    hit |= {"condition": "TO"}
+    Path("opscope-runs/net-1/rank_0/hits.jsonl").write_text(json.dumps(hit) + "\n")
+    run.refresh()
+    shown = run._repr_html_()  # type: ignore[attr-defined]
+    assert "<td>finished</td>" in shown and "<td>TO</td>" in shown
+    assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>" not in shown
