@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
@@ -14,6 +14,7 @@ from opscope.live.controller import WAITING, Controller, Status
 from opscope.live.helper import helper_address
 from opscope.live.kept import SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
+from opscope.live.run_files import FileVerbs, RunFiles
 from opscope.live.sink import LiveSink
 from opscope.live.verbs import Verbs
 from opscope.messages import say
@@ -72,7 +73,14 @@ class Live:
         self.controller.on_plan = reconsider
         token = own_token()
         hello = {**self._hello, "rank": rank, "ranks": ranks}
-        link = Link(self._address, token, hello, verbs.answer, self.controller.set_presence)
+
+        def answer(verb: str, args: dict[str, Any]) -> Any:
+            copying = files.verbs.get(verb)
+            return copying(args) if copying else verbs.answer(verb, args)
+
+        presence = self.controller.set_presence
+        link = Link(self._address, token, hello, self._directory, answer, presence)
+        files = FileVerbs(RunFiles(self._directory, rank), link.caught_up.set)
         self._link = link
 
         def told(status: Status) -> None:

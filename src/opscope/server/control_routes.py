@@ -97,6 +97,7 @@ async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
     watch = order.get("watch")
     if watch is None:
         watch = {"watchpoints": await hub.ask(run, None, "watchpoints", {})}
+    await hub.catch_up(run)
     library: Library = request.app.state.library
     return answer(await asyncio.to_thread(_check, library, run, watch, order.get("step")))
 
