@@ -350,15 +350,7 @@ class Session:
     def _make_live(self, directory: Path) -> Live:
         from opscope.live.control import Live, LiveSettings
 
-        settings = self.settings
-        live = LiveSettings(
-            settings.server,
-            settings.wait,
-            settings.on_hit == "pause",
-            settings.patience,
-            settings.small_memory,
-        )
-        return Live(live, self.run_id, directory, self._script)
+        return Live(LiveSettings.of(self.settings), self.run_id, directory, self._script)
 
     def _graph_sink(self, dump: DumpSink | None) -> GraphSink:
         """Writes the graphs of a dump, or without one if the script or the environment asks."""

@@ -24,6 +24,8 @@ class Place(NamedTuple):
     node: int
     name: str
     call: int
+    where: str = ""
+    """Its line, as `file:line`."""
 
 
 class Status(NamedTuple):
@@ -53,6 +55,11 @@ class Plan:
         """Whether operators must be looked at one by one."""
         return self.at_next_node or bool(self.at_node)
 
+    def holds_within_a_step_of(self, step: int) -> bool:
+        """Whether training will hold when this step has ended, or in or after the next."""
+        planned = self.until_step is not None and step >= self.until_step - 1
+        return planned or self.at_boundary or self.looks_at_nodes
+
 
 class Controller:
     """Holds the training thread when asked to, and has it do what must be done there.
@@ -78,7 +85,7 @@ class Controller:
         self._last_sign = time.monotonic()
         self._connected = False
         self._watchers = 0
-        self._looked_at = False
+        self._visited = False
 
     # ------------------------------------------------------------------ asked from other threads
 
@@ -97,16 +104,28 @@ class Controller:
         """Whether a person is there who could answer."""
         return self._connected and self._watchers > 0
 
+    @property
+    def is_visited(self) -> bool:
+        """Whether anybody looks, or has asked something since nobody does."""
+        return self._visited
+
     def set_presence(self, connected: bool, watchers: int) -> None:
         """Whether a server is connected, and how many look at this training through it."""
         with self._changed:
             self._connected, self._watchers = connected, watchers
             if connected and watchers:
                 self._last_sign = time.monotonic()
+        self._visit(connected and watchers > 0)
 
     def sign(self) -> None:
         """Somebody has asked something."""
         self._last_sign = time.monotonic()
+        self._visit(True)
+
+    def _visit(self, visited: bool) -> None:
+        if visited != self._visited:
+            self._visited = visited
+            self._look_anew()
 
     def pause(self) -> None:
         """Hold at the end of the step under way."""
@@ -270,4 +289,7 @@ class Controller:
     def _look_anew(self) -> None:
         """Have the training thread ask for other nodes, when it comes to a step's end."""
         with self._changed:
-            self._jobs.append((self.on_plan, Future()))
+            if self._status.state != ENDED:
+                self._jobs.append((self.on_plan, Future()))
+                self.armed = True
+                self._changed.notify_all()

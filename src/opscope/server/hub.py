@@ -113,6 +113,10 @@ class Hub:
         """The ranks of a run that are or were connected."""
         return dict(sorted(self._runs.get(run, {}).items()))
 
+    def connected(self, run: str) -> list[int]:
+        """The ranks of a run that are connected now."""
+        return [rank for rank, training in self.trainings(run).items() if training.alive]
+
     def is_live(self, run: str) -> bool:
         """Whether any rank of a run is connected."""
         return any(training.alive for training in self._runs.get(run, {}).values())

@@ -123,6 +123,7 @@ class Training:
             "step": 0,
             "node": None,
             "hit": None,
+            "keep": "named",
             "kept": [],
             "dropped": 0,
             **self.status,
