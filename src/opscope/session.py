@@ -339,9 +339,9 @@ class Session:
         """Whether there is a page beside this run; the first rank of a machine starts it."""
         if not (self.serves and self.settings.page and self.run_directory is not None):
             return False
-        from opscope.live.helper import can_serve, start_helper
+        from opscope.live.helper import missing_packages, start_helper
 
-        if not can_serve():
+        if missing_packages():
             return False
         if os.environ.get("LOCAL_RANK", "0") in ("", "0"):
             self.page = start_helper(self.run_directory)

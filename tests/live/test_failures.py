@@ -98,13 +98,25 @@ def test_somebody_who_looks_makes_a_hit_hold(server: Server, train: Train, run_o
     assert process.wait(60) == 3  # they have gone
 
 
-def test_a_rank_that_is_killed_is_shown_as_lost(
+def test_a_person_who_leaves_lets_training_go_on(
+    server: Server, train: Train, run_of: RunOf
+) -> None:
+    process = train("--patience", "2")
+    run = run_of(process)
+    server.control(run, "pause")
+    time.sleep(3)  # no question meanwhile: each is a sign of somebody
+    wait_for(lambda: "nobody was there for 2 s: training goes on" in process.text)
+    (rank,) = server.until(run, "running")
+    assert rank["step"] > 0
+
+
+def test_a_rank_that_is_killed_is_shown_as_dead(
     server: Server, train: Train, run_of: RunOf
 ) -> None:
     process = train()
     run = run_of(process)
     os.kill(process.process.pid, signal.SIGKILL)
-    server.until(run, "lost")
+    server.until(run, "dead")
     assert "not connected" in server.control(run, "pause", 400)["error"]
     wait_for(lambda: "killed" in server.get(f"/runs/{run}")["state"])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from live.conftest import Process, Server, wait_for
+from live.conftest import Process, Server, free_port, wait_for
 
 DDP = """
 import os
@@ -61,10 +61,10 @@ def torchrun(tmp_path: Path, server: Server, started: list[Process]) -> Callable
     return start
 
 
-def run_of(server: Server, before: set[str]) -> str:
+def run_of(server: Server, before: set[str], count: int = 4) -> str:
     def found() -> str | None:
         new = [run for run in server.live_runs() if run not in before]
-        return new[0] if new and len(server.ranks(new[0])) == 4 else None
+        return new[0] if new and len(server.ranks(new[0])) == count else None
 
     return str(wait_for(found, 90))
 
@@ -104,3 +104,25 @@ def test_a_hit_on_one_rank_holds_all_before_the_update(
     server.post(f"/runs/{run}/watchpoints", action="set", watch="none")
     server.control(run, "continue")
     assert process.wait(90) == 0 and process.text.count("trained 30") == 4
+
+
+def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    """Without a launcher, which would end the others itself."""
+    (tmp_path / "ddp.py").write_text(DDP)
+    before = set(server.live_runs())
+    words = ("run", "--wait", "--server", f"127.0.0.1:{server.debugger_port}", "ddp.py")
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    for rank in ("0", "1"):
+        launched = place | {"RANK": rank, "TORCHELASTIC_RUN_ID": "by-hand"}
+        started.append(Process(tmp_path, *words, "100000", "-1", **launched))
+    first, second = started
+    run = run_of(server, before, 2)
+    server.until(run, "waiting", 60)
+    server.control(run, "step", count=2)
+    server.until(run, "paused", 60)
+    second.kill()
+    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    server.control(run, "terminate")
+    assert first.wait(60) == 130, first.text

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opscope.errors import OpscopeError
+from opscope.messages import say
 
 RUNNING, PAUSED, WAITING, ENDED = "running", "paused", "waiting", "ended"
 _LOOK_S = 0.5
@@ -197,19 +198,23 @@ class Controller:
         if before_update:
             return False
         if plan.at_boundary:
-            self.hold("asked to", step)
+            self._hold_for_person("asked to", step)
         elif plan.until_step is not None and step >= plan.until_step:
-            self.hold(f"step {step} has ended", step)
+            self._hold_for_person(f"step {step} has ended", step)
         elif plan.looks_at_nodes:
             missed = f": {plan.at_node} did not run" if plan.at_node else ""
-            self.hold(f"step {step} has ended{missed}", step)
+            self._hold_for_person(f"step {step} has ended{missed}", step)
         return self._plan.terminate
 
     def at_node(self, step: int, place: Place) -> None:
         """An operator has run that is looked at."""
         plan = self._plan
         if plan.at_next_node or (plan.at_node and plan.at_node == place.name):
-            self.hold("node", step, place)
+            self._hold_for_person("node", step, place)
+
+    def _hold_for_person(self, reason: str, step: int, place: Place | None = None) -> None:
+        if not self.hold(reason, step, place):
+            say(f"nobody was there for {self.patience_s:g} s: training goes on")
 
     def hold(
         self,

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from ssl import SSLCertVerificationError
 from typing import Any
 
 from opscope.errors import OpscopeError
 from opscope.live.run_files import witness
+from opscope.live.tls import CERTIFICATE_VARIABLE, trust
 from opscope.live.wire import (
     MOST_BYTES,
     PATH,
@@ -25,6 +27,7 @@ from opscope.messages import say, say_once
 FIRST_S = 10.0
 """How long a training tries before it says that there is no server."""
 _LONGEST_S = 5.0
+_SECURE = "wss://"
 _COPY_S = 30.0
 """How long a training that has ended waits for a server that still copies."""
 _SILENCE_S = 20.0
@@ -97,7 +100,12 @@ class Link(threading.Thread):
             try:
                 self._serve_once()
                 pause = 0.1
-            except (OSError, WebSocketException, TimeoutError, OpscopeError):
+            except SSLCertVerificationError as error:
+                place = f"the certificate of {self._address()} is not trusted"
+                say_once(f"{place}: {error.verify_message}; name it in {CERTIFICATE_VARIABLE}")
+            except OpscopeError as error:
+                say_once(f"{self._address()} cannot be connected to: {error}")
+            except (OSError, WebSocketException, TimeoutError):
                 pass
             if self._ended.wait(pause) or self.gave_up:
                 break
@@ -115,8 +123,10 @@ class Link(threading.Thread):
         address = self._address()
         if not address:
             return
+        secure = address.startswith(_SECURE)
         with connect(
-            f"ws://{address}{PATH}",
+            f"{address}{PATH}" if secure else f"ws://{address}{PATH}",
+            ssl=trust() if secure else None,
             additional_headers={"Authorization": f"Bearer {self._token}"},
             max_size=MOST_BYTES,
             open_timeout=5,

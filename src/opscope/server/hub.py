@@ -79,7 +79,7 @@ class Hub:
             "watchers": self._watchers.get(run, 0),
             "copies": training.mirror is not None,
         }
-        await send(training.socket, welcome)
+        await send(training.link, welcome)
         self.changes += 1
         if training.mirror is not None:
             training.follower = asyncio.create_task(follow(training, training.mirror))

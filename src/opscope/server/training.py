@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +16,23 @@ from opscope.errors import OpscopeError
 from opscope.live.wire import Message, encode
 from opscope.messages import say_once
 from opscope.server.mirror import LOOK_S, Mirror
+from opscope.server.processes import is_alive
 
 _PATIENCE_S = 90.0
 """How long a training may take to answer; it does some things only when a step ends."""
 _GLANCE_S = 2.0
 """How long to wait for where a training stands."""
 HELD = ("paused", "waiting")
-ENDED = "ended"
+ENDED, LOST, DEAD = "ended", "lost", "dead"
+_BACK_S = 30.0
+"""A training whose connection broke tries every few seconds; after so long it is taken for dead."""
 
 
 class Training:
     """One connected rank."""
 
-    def __init__(self, socket: WebSocket, hello: Message) -> None:
-        self.socket = socket
+    def __init__(self, link: WebSocket, hello: Message) -> None:
+        self.link = link
         self.run_id = str(hello.get("run", ""))[:255]
         self.place = Path(str(hello.get("directory", "")))
         """Where this server reads what it records."""
@@ -45,14 +50,22 @@ class Training:
         self.script = str(hello.get("script", ""))[:4096]
         self.status: Message = {"state": "running", "reason": "", "step": 0, "node": None}
         self.alive = True
+        self._left = 0.0
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
 
     @property
     def state(self) -> str:
-        """running, paused, waiting or ended; lost if the connection broke before that."""
+        """running, paused, waiting or ended; lost if the connection broke before, dead for good."""
         state = str(self.status.get("state"))
-        return state if self.alive or state == ENDED else "lost"
+        if self.alive or state == ENDED:
+            return state
+        return DEAD if self._is_dead() else LOST
+
+    def _is_dead(self) -> bool:
+        """Whether its process is gone, or has not come back for longer than a network fails."""
+        is_gone = self.host == socket.gethostname() and not is_alive(self.pid)
+        return is_gone or time.monotonic() - self._left > _BACK_S
 
     @property
     def is_held(self) -> bool:
@@ -68,7 +81,7 @@ class Training:
         self._waiting[number] = answer
         question = {"kind": "question", "id": number, "verb": verb, "args": args}
         try:
-            await send(self.socket, question)
+            await send(self.link, question)
             return await asyncio.wait_for(answer, _PATIENCE_S)
         except TimeoutError:
             raise OpscopeError(f"rank {self.rank} did not answer for {_PATIENCE_S:g} s") from None
@@ -107,6 +120,7 @@ class Training:
     def leave(self) -> None:
         """The connection is over."""
         self.alive = False
+        self._left = time.monotonic()
         if self.follower is not None:
             self.follower.cancel()
         if self.mirror is not None:
@@ -154,18 +168,18 @@ async def follow(training: Training, mirror: Mirror) -> None:
         return  # it is not connected any more
 
 
-async def send(socket: WebSocket, message: Message) -> None:
+async def send(link: WebSocket, message: Message) -> None:
     """Send a message."""
     content = encode(message)
     if isinstance(content, str):
-        await socket.send_text(content)
+        await link.send_text(content)
     else:
-        await socket.send_bytes(content)
+        await link.send_bytes(content)
 
 
-async def receive(socket: WebSocket) -> str | bytes:
+async def receive(link: WebSocket) -> str | bytes:
     """The next message."""
-    message = await socket.receive()
+    message = await link.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", 1005))
     content: str | bytes | None = message.get("text")
