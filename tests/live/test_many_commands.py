@@ -62,6 +62,7 @@ class Commander:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_ten_thousand_commands(
     server: Server, train: Callable[..., Process], run_of: Callable[[Process], str]
 ) -> None:

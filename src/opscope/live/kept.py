@@ -120,7 +120,7 @@ class KeptValues:
             return
         if call.step != self._latest:
             self._latest = call.step
-            self._forget_until(call.step - _STEPS)
+            self._forget_nodes(call.step - _STEPS)
         for value in values:
             if value.tensor is not None:
                 key = Key(call.step, call.node.id, str(io), value.slot)
@@ -144,20 +144,30 @@ class KeptValues:
             self._add(Key(step, name, PARAMETER, 0), tensor)
 
     def begin_step(self, step: int) -> None:
-        """A step begins; training may hold before anything is kept of it."""
-        self._forget_until(step - _STEPS - 1)
+        """A step begins: forget what is old. Training may hold before anything is kept of it.
 
-    def _forget_until(self, step: int) -> None:
-        """Forget this step and all before."""
+        Before its update parameters are those of the end of the step before, so that what they
+        were earlier is two steps back.
+        """
+        if not self._values and not self._noted and (self._spill is None or self._spill.is_empty):
+            return
+        last = step - _STEPS - 1
         with self._lock:
-            for key in [key for key in self._values if key.step <= step]:
-                self._forget(key)
-            for key in [key for key in self._noted if key.step <= step]:
+            for key in [key for key in self._values if key.step <= last]:
+                self._forget_in_memory(key)
+            for key in [key for key in self._noted if key.step <= last]:
                 del self._noted[key]
-            self._calls = {key: call for key, call in self._calls.items() if key.step > step}
+            self._calls = {key: call for key, call in self._calls.items() if key.step > last}
             for old in self._spill.steps() if self._spill is not None else ():
-                if old <= step:
+                if old <= last:
                     self._drop_spilled(old, is_noted=False)
+
+    def _forget_nodes(self, last: int) -> None:
+        """A value of the step under way is kept: forget those of nodes until this earlier one."""
+        with self._lock:
+            for key in [key for key in self._calls if key.step <= last]:
+                self._forget(key)
+                del self._calls[key]
 
     def get(self, key: Key) -> Array | None:
         """A value, or None."""

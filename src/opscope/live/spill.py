@@ -67,6 +67,11 @@ class Spill:
         if file is not None:
             file.close()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is there."""
+        return not self._files
+
     def present(self, step: int) -> list[Any]:
         """The keys of the values of a step."""
         return list(self._places.get(step, ()))

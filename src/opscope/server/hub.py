@@ -15,7 +15,7 @@ from opscope.live.wire import REFUSED, VERSION, WRONG_VERSION, Message, decode
 from opscope.rundir.layout import RUNS, run_key
 from opscope.server.library import Library
 from opscope.server.mirror import Mirror, mirror_place
-from opscope.server.training import ENDED, Training, follow, receive, send, whole
+from opscope.server.training import ENDED, Training, follow, receive, send
 
 _SETTLE_S = 0.3
 """How long ranks get to come to the end of the step under way, before it is looked again."""
@@ -207,7 +207,7 @@ class Hub:
                 break
         await self.fresh_facts(run)
         ranks = self._alive(run)
-        steps = [whole(training.status.get("step")) for training in ranks]
+        steps = [training.step for training in ranks]
         target = max(steps)
         held = all(training.is_held for training in ranks)
         if held and len(set(steps)) == 1:
@@ -227,6 +227,6 @@ class Hub:
             return
         if not all(training.is_held for training in ranks):
             await self._pause(run)
-        last = max(whole(training.status.get("step")) for training in ranks)
+        last = max(training.step for training in ranks)
         waiting = all(training.state == "waiting" for training in ranks)
         await self.ask_all(run, "until", {"step": last + count - (1 if waiting else 0)})

@@ -24,9 +24,15 @@ async def check_again(hub: Hub, library: Library, run: str, order: dict[str, Any
     await hub.catch_up(run)
     opened = await asyncio.to_thread(library.open, run)
     given = order.get("step")
-    step = given if isinstance(given, int) else max(opened.reader.steps, default=0)
+    step = given if isinstance(given, int) else _current(hub, run, opened)
     counts = await _counts(hub, run, chosen, step)
     return await asyncio.to_thread(_check, opened, chosen, step, counts)
+
+
+def _current(hub: Hub, run: str, opened: Opened) -> int:
+    """The step that a training holds in, which may not have ended, or the latest recorded."""
+    held = [each.step for each in hub.trainings(run).values() if each.is_held]
+    return min(held) if held else max(opened.reader.steps, default=0)
 
 
 async def _counts(hub: Hub, run: str, watch: WatchSet, step: int) -> dict[int, Counts]:

@@ -72,6 +72,11 @@ class Training:
         """Whether it holds."""
         return self.alive and self.state in HELD
 
+    @property
+    def step(self) -> int:
+        """The step that is under way, or that it holds in or after."""
+        return whole(self.status.get("step"))
+
     async def ask(self, verb: str, args: Message) -> Any:
         """Ask, and wait for the answer."""
         if not self.alive:

@@ -86,6 +86,19 @@ def test_this_step_and_the_one_before_are_kept(tmp_path: Path) -> None:
     assert kept.present() == []
 
 
+def test_parameters_of_two_steps_back_are_there_before_the_update() -> None:
+    kept = KeptValues()
+    for step in range(4):
+        kept.begin_step(step)
+        add(kept, step, 0, step)
+        kept.add_parameters(step, {"w": torch.full((3,), float(step))})
+    kept.begin_step(4)
+    add(kept, 4, 0, 4.0)  # held in step 4, before its update: now they are those of step 3
+    before = kept.get(Key(2, "w", "parameter", 0))
+    assert before is not None and before.tolist() == [2.0, 2.0, 2.0]
+    assert kept.get(Key(1, "w", "parameter", 0)) is None
+
+
 def test_who_is_kept() -> None:
     kept = KeptValues()
     one, other = node(1), node(2, "Default/b/c")
