@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -10,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
 from helpers.program import clean_environment
+from opscope.commands import main
 from opscope.server.serve import listening_socket
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -55,6 +59,19 @@ def wait_for(happens: Callable[[], Any], seconds: float = 30.0) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError(f"it did not happen within {seconds:g} s")
+
+
+def typed(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
+    """The exit code of a command, and what it prints; in this process, as starting one is slow."""
+    printed = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        patch.dict(os.environ, OPSCOPE_TOKEN=TOKEN, **environ),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        code = main(words)
+    return code, printed.getvalue()
 
 
 class Process:

@@ -12,8 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from helpers.program import opscope
-from live.conftest import TOKEN, TRAIN, Process, Server, free_port, wait_for
+from live.conftest import TOKEN, TRAIN, Process, Server, free_port, typed, wait_for
 from opscope.live.wire import VERSION, decode, encode
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -50,11 +49,9 @@ def test_all_of_it_over_tls(
 
     def ctl(*words: str, code: int = 0, **trusted: str) -> str:
         address = ("--server", f"https://127.0.0.1:{page}")
-        done = opscope(
-            "ctl", "last", *address, *words, cwd=tmp_path, OPSCOPE_TOKEN=TOKEN, **trusted
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
+        found, text = typed(tmp_path, "ctl", "last", *address, *words, **trusted)
+        assert found == code, text
+        return text
 
     trusted = {"OPSCOPE_CERTIFICATE": str(chain)}
     assert "waiting" in ctl("status", **trusted)
@@ -74,8 +71,8 @@ def test_all_of_it_over_tls(
 def test_a_certificate_that_cannot_be_used(
     tmp_path: Path, options: tuple[str, ...], error: str
 ) -> None:
-    done = opscope("serve", *options, cwd=tmp_path, OPSCOPE_TOKEN=TOKEN)
-    assert done.returncode == 2 and error in done.stderr
+    code, text = typed(tmp_path, "serve", *options)
+    assert code == 2 and error in text
 
 
 def training_link(server: Server) -> str:

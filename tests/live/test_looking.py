@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from helpers.program import opscope
-from live.conftest import TOKEN, TRAIN, Process, Server, wait_for
+from live.conftest import TRAIN, Process, Server, typed, wait_for
 
 RELU = "1-ReLU/relu-op0"
 
@@ -49,10 +48,9 @@ class Held:
 
     def ctl(self, *words: str, code: int = 0) -> str:
         address = f"127.0.0.1:{self.server.port}"
-        words = ("ctl", self.run, "--server", address, *words)
-        done = opscope(*words, cwd=self.folder, OPSCOPE_TOKEN=TOKEN)
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
+        found, text = typed(self.folder, "ctl", self.run, "--server", address, *words)
+        assert found == code, text
+        return text
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ DDP = """
 import os
 import sys
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -21,7 +23,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+timeout = timedelta(seconds=int(os.environ.get("GROUP_TIMEOUT", "600")))
+dist.init_process_group("gloo", timeout=timeout)
 rank = dist.get_rank()
 torch.manual_seed(rank)
 bad = int(sys.argv[2])
@@ -106,23 +109,41 @@ def test_a_hit_on_one_rank_holds_all_before_the_update(
     assert process.wait(90) == 0 and process.text.count("trained 30") == 4
 
 
-def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
-    server: Server, tmp_path: Path, started: list[Process]
-) -> None:
-    """Without a launcher, which would end the others itself."""
-    (tmp_path / "ddp.py").write_text(DDP)
+def by_hand(server: Server, folder: Path, started: list[Process], **environ: str) -> str:
+    """Start two ranks without a launcher, which would end the other if one dies; their run."""
+    (folder / "ddp.py").write_text(DDP)
     before = set(server.live_runs())
     words = ("run", "--wait", "--server", f"127.0.0.1:{server.debugger_port}", "ddp.py")
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     for rank in ("0", "1"):
-        launched = place | {"RANK": rank, "TORCHELASTIC_RUN_ID": "by-hand"}
-        started.append(Process(tmp_path, *words, "100000", "-1", **launched))
-    first, second = started
+        launched = place | {"RANK": rank, "TORCHELASTIC_RUN_ID": folder.name} | environ
+        started.append(Process(folder, *words, "100000", "-1", **launched))
     run = run_of(server, before, 2)
     server.until(run, "waiting", 60)
+    return run
+
+
+def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    run = by_hand(server, tmp_path, started)
     server.control(run, "step", count=2)
     server.until(run, "paused", 60)
+    first, second = started
     second.kill()
     wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
     server.control(run, "terminate")
     assert first.wait(60) == 130, first.text
+
+
+@pytest.mark.long
+def test_the_time_out_of_the_process_group_does_not_run_while_ranks_hold(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    run = by_hand(server, tmp_path, started, GROUP_TIMEOUT="10")
+    for count in (2, 3):
+        server.control(run, "step", count=count)
+        server.until(run, "paused", 60)
+        time.sleep(25)
+    server.control(run, "step")
+    assert {rank["step"] for rank in server.until(run, "paused", 60)} == {5}

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from helpers.program import opscope
-from live.conftest import TOKEN, Process, free_port, wait_for
+from live.conftest import TOKEN, Process, free_port, typed, wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "walk-through.md"
 DEFAULT_PORTS = ("8080", "50051")
@@ -38,9 +38,13 @@ class Reader:
 
     def _run(self, words: list[str]) -> str:
         server = {"OPSCOPE_SERVER": f"127.0.0.1:{self.ports[0]}"}
-        done = opscope(*words, cwd=self.folder, OPSCOPE_TOKEN=TOKEN, **server)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
+        if words[0] == "run":
+            done = opscope(*words, cwd=self.folder, OPSCOPE_TOKEN=TOKEN, **server)
+            assert done.returncode == 0, done.stderr
+            return done.stderr
+        code, text = typed(self.folder, *words, **server)
+        assert code == 0, text
+        return text
 
     def _with_ports(self, text: str) -> str:
         for usual, port in zip(DEFAULT_PORTS, self.ports, strict=True):

@@ -56,7 +56,7 @@ class ParameterHistory:
         if found is not None:
             return found
         if self.ended < 1:
-            raise OpscopeError(f"{name} has no earlier value: no step has ended before")
+            raise OpscopeError(f"{name} of the step before: no step has ended so far")
         why = "there was no room for it" if self._kept.was_dropped(key) else "value not kept"
         raise OpscopeError(
             f"{name} at the end of step {key.step}: {why}; "

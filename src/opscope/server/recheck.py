@@ -23,6 +23,7 @@ async def check_again(hub: Hub, library: Library, run: str, order: dict[str, Any
     chosen = load(watch) if isinstance(watch, str) else from_json(watch, "watch")
     await hub.catch_up(run)
     opened = await asyncio.to_thread(library.open, run)
+    await asyncio.to_thread(opened.refresh, True)
     given = order.get("step")
     step = given if isinstance(given, int) else _current(hub, run, opened)
     counts = await _counts(hub, run, chosen, step)
