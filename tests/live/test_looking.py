@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from live.conftest import TRAIN, Process, Server, typed, wait_for
@@ -107,6 +108,16 @@ def test_a_parameter_as_it_was_a_step_before(held: Held) -> None:
     shown = held.ctl("parameter", "0.bias", "0:2", "--previous")
     assert "shape      [2]" in shown
     assert "there is no parameter" in held.value(404, parameter="no.weight", previous=True)["error"]
+
+
+def test_a_whole_value_is_a_file(held: Held) -> None:
+    shown = held.ctl("parameter", "0.weight", "--save", "weight.npy")
+    assert "weight.npy" in shown
+    array = np.load(held.folder / "weight.npy", allow_pickle=False)
+    assert array.shape == (16, 8) and array.dtype == np.float32
+    assert array.reshape(-1).tolist() == pytest.approx(held.elements(parameter="0.weight"))
+    assert "there is no parameter" in held.ctl("parameter", "x", "--save", "x.npy", code=2)
+    assert not (held.folder / "x.npy").exists()
 
 
 def test_kept_and_watched_nodes_of_the_step_before(held: Held) -> None:

@@ -13,14 +13,16 @@
   opscope ctl RUN parameter NAME [INDEX]         elements of a parameter as it is now
 
 RUN is the name of a run, the start of one, or "last". With --previous, values are those of the step
-before.
+before; with --save FILE, the whole value is written to a .npy file.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
+from opscope.atomic_files import write_whole
 from opscope.commands.live_words import (
     PARAMETER_MARK,
     add_target_arguments,
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="VERB", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument("words", metavar="ARGUMENT", nargs="*", help="of the verb")
     parser.add_argument("--previous", action="store_true", help="the value of the step before")
+    parser.add_argument("--save", metavar="FILE", help="write the whole value to a .npy file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,7 +97,12 @@ def _look(client: ServerClient, run: str, args: argparse.Namespace) -> Any:
         raise OpscopeError(f"name a {'node' if args.what == 'value' else 'parameter'}")
     if args.what == "parameter":
         words[0] = f"{PARAMETER_MARK}{words[0].removeprefix(PARAMETER_MARK)}"
-    return client.post(f"{run}/value", value_order(words, args.previous), **rank)
+    order = value_order(words, args.previous)
+    if args.save is None:
+        return client.post(f"{run}/value", order, **rank)
+    content = client.fetch(f"{run}/value.npy", order, **rank)
+    write_whole(Path(args.save), content)
+    return {"file": args.save, "bytes": len(content)}
 
 
 def _print(what: str, answer: Any) -> None:

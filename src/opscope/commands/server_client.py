@@ -74,6 +74,10 @@ class ServerClient:
         """Order."""
         return self._ask(path, json.dumps(body).encode(), query)
 
+    def fetch(self, path: str, body: dict[str, Any], **query: Any) -> bytes:
+        """Order, and take what comes as it is."""
+        return self._answer(path, json.dumps(body).encode(), query)
+
     def lines(self, path: str, **query: Any) -> Any:
         """The lines of a stream, as they come."""
         return self._opener.open(self._request(path, None, query), timeout=_PATIENCE_S)
@@ -86,9 +90,13 @@ class ServerClient:
         return urllib.request.Request(f"{self._base}/api/v1{path}{words}", body, headers)
 
     def _ask(self, path: str, body: bytes | None, query: dict[str, Any]) -> Any:
+        return json.loads(self._answer(path, body, query))
+
+    def _answer(self, path: str, body: bytes | None, query: dict[str, Any]) -> bytes:
         try:
             with self._opener.open(self._request(path, body, query), timeout=_PATIENCE_S) as answer:
-                return json.load(answer)
+                content: bytes = answer.read()
+                return content
         except urllib.error.HTTPError as error:
             raise OpscopeError(_words(error)) from None
         except (urllib.error.URLError, OSError) as error:

@@ -14,6 +14,7 @@ from opscope.arrays import Array
 from opscope.errors import OpscopeError
 from opscope.events import IO, Call, Node, Value
 from opscope.live.spill import Spill
+from opscope.messages import say_once
 from opscope.stats.torch_values import unsupported_reason
 
 USUAL_BYTES = 1 << 30
@@ -233,6 +234,7 @@ class KeptValues:
     def _note_dropped(self, key: Key) -> None:
         self.dropped += 1
         self._noted[key] = None
+        say_once(f"there is no room for all values to keep: {self.budget} bytes, and on disk")
         while len(self._noted) > _NOTED:
             self._noted.popitem(last=False)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from opscope import arrays
 from opscope.errors import OpscopeError
@@ -12,12 +15,15 @@ from opscope.live.controller import Controller
 from opscope.live.kept import NAMED, NONE, ON_DISK, KeptValues, Key
 from opscope.live.parameters import ParameterHistory
 from opscope.live.sink import LiveSink, place_of
+from opscope.live.wire import MOST_BYTES
 
 if TYPE_CHECKING:
     from opscope.judge.watch_set import WatchSet
     from opscope.watch.sink import WatchSink
 
 Data = dict[str, Any]
+_MOST_AT_ONCE = MOST_BYTES - (1 << 16)
+"""Bytes of a value that fit into a message."""
 
 
 class Verbs:
@@ -172,10 +178,13 @@ class Verbs:
             for key in self._kept.present()
         ]
 
-    def _value(self, args: Data) -> Data:
-        """A part of a kept value or of a parameter: facts, a slice, a tile or a histogram."""
-        array = arrays.real(self._array(args))
+    def _value(self, args: Data) -> Data | bytes:
+        """A part of a kept value or of a parameter: facts, a slice, a tile, a histogram; or all."""
         part = str(args.get("part", "facts"))
+        whole = self._array(args)
+        if part == "npy":
+            return _npy(whole)
+        array = arrays.real(whole)
         if part == "facts":
             dtype = str(array.dtype)
             return {"dtype": dtype, "shape": list(array.shape), "places": arrays.places(array)}
@@ -186,7 +195,7 @@ class Verbs:
         if part == "tile":
             size = (_whole(args, "rows", 200), _whole(args, "columns", 200))
             return arrays.tile(array, str(args.get("index", "")), *size)
-        raise OpscopeError(f"{part} is no part; there are facts, slice, tile and histogram")
+        raise OpscopeError(f"{part} is no part; there are facts, slice, tile, histogram and npy")
 
     def _count(self, args: Data) -> list[Any]:
         """How many elements of each kept value of a step are in some ranges."""
@@ -264,6 +273,17 @@ class Verbs:
 
     def _presence(self, args: Data) -> None:
         self._controller.set_presence(True, _whole(args, "watchers", 0))
+
+
+def _npy(array: arrays.Array) -> bytes:
+    """A whole value as a file of NumPy's."""
+    if array.nbytes > _MOST_AT_ONCE:
+        raise OpscopeError(
+            f"the value has {array.nbytes} bytes; {_MOST_AT_ONCE} are sent at once: ask for a slice"
+        )
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
 
 
 def _is_range(pair: Any) -> bool:

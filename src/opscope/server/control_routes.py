@@ -93,6 +93,17 @@ async def value(request: Request, run: RunId, order: Arguments, rank: RankOf = N
     return answer(await _hub(request).ask(run, rank, "value", order))
 
 
+@router.post("/runs/{run}/value.npy", response_class=Response)
+async def whole_value(
+    request: Request, run: RunId, order: Arguments, rank: RankOf = None
+) -> Response:
+    """The whole of a kept value or of a parameter, as a file of NumPy's."""
+    data = await _hub(request).ask(run, rank, "value", {**order, "part": "npy"})
+    return Response(
+        data, headers={"cache-control": "no-store"}, media_type="application/octet-stream"
+    )
+
+
 @router.get("/runs/{run}/parameters", response_model=list[dict[str, Any]])
 async def parameters(request: Request, run: RunId, rank: RankOf = None) -> Response:
     """The parameters and buffers of a connected training."""
