@@ -68,7 +68,7 @@ class Live:
         spill = Spill(directory, ON_DISK * settings.keep_bytes)
         self.kept = KeptValues(settings.keep_bytes, settings.keep, spill)
         self.kept.is_attended = lambda: self.controller.is_visited
-        self.parameters = ParameterHistory(self.kept)
+        self.parameters = ParameterHistory(self.kept, self.controller)
         self.sink = LiveSink(self.controller, self.kept)
         self.terminated = False
         """Whether somebody has ended training."""
@@ -127,14 +127,13 @@ class Live:
         if self._link.connected.wait(FIRST_S):
             say(f"training waits to be told to go on{_at(self._link.page)}")
             say("next: opscope ctl last watch recommended; opscope ctl last continue")
-            self.controller.hold("before step 0", 0, state=WAITING)
+            self.controller.hold_for_person("before step 0", 0, state=WAITING)
             self.safe_point(-1, True)
 
     def safe_point(self, step: int, before_update: bool) -> None:
         """Hold or end training here if somebody wants so."""
-        if not before_update and step >= 0:
-            with self.controller.guard():
-                self.parameters.end_step(step, self.controller.plan)
+        if not before_update:
+            self.parameters.end_step(step)
         if self.controller.boundary(step, before_update):
             self.terminated = True
             raise SystemExit(INTERRUPTED)
@@ -151,8 +150,7 @@ class Live:
             return True  # somebody has looked at this step
         if not self.is_attended:
             return False
-        with self.controller.guard():
-            self.parameters.take()
+        self.parameters.take()
         say(f"training holds at this hit{_at(self._link.page if self._link else '')}")
         answered = self.controller.hold(
             f"hit: {message}", step, hit={"step": step, "message": message}

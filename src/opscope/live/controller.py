@@ -198,22 +198,25 @@ class Controller:
         if before_update:
             return False
         if plan.at_boundary:
-            self._hold_for_person("asked to", step)
+            self.hold_for_person("asked to", step)
         elif plan.until_step is not None and step >= plan.until_step:
-            self._hold_for_person(f"step {step} has ended", step)
+            self.hold_for_person(f"step {step} has ended", step)
         elif plan.looks_at_nodes:
             missed = f": {plan.at_node} did not run" if plan.at_node else ""
-            self._hold_for_person(f"step {step} has ended{missed}", step)
+            self.hold_for_person(f"step {step} has ended{missed}", step)
         return self._plan.terminate
 
     def at_node(self, step: int, place: Place) -> None:
         """An operator has run that is looked at."""
         plan = self._plan
         if plan.at_next_node or (plan.at_node and plan.at_node == place.name):
-            self._hold_for_person("node", step, place)
+            self.hold_for_person("node", step, place)
 
-    def _hold_for_person(self, reason: str, step: int, place: Place | None = None) -> None:
-        if not self.hold(reason, step, place):
+    def hold_for_person(
+        self, reason: str, step: int, place: Place | None = None, state: str = PAUSED
+    ) -> None:
+        """Hold because a person wanted so; without anybody for too long, training goes on."""
+        if not self.hold(reason, step, place, state):
             say(f"nobody was there for {self.patience_s:g} s: training goes on")
 
     def hold(

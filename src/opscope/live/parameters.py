@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opscope.arrays import Array
 from opscope.errors import OpscopeError
-from opscope.live.controller import Plan
+from opscope.live.controller import Controller
 from opscope.live.kept import NONE, PARAMETER, KeptValues, Key, as_array, total_bytes
 from opscope.messages import say_once
 
@@ -21,24 +21,26 @@ class ParameterHistory:
     Nothing is copied while training only runs, since that would cost as much as an update.
     """
 
-    def __init__(self, kept: KeptValues) -> None:
+    def __init__(self, kept: KeptValues, controller: Controller) -> None:
         self._kept = kept
+        self._controller = controller
         self.snapshot: Callable[[], Snapshot] | None = None
         """Takes the state of training as it is now."""
         self.ended = -1
         """The last step that has ended, and that parameters are those of."""
+        self._failed = False
 
-    def end_step(self, step: int, plan: Plan) -> None:
+    def end_step(self, step: int) -> None:
         """A step has ended: copy what may be asked for at the next hold."""
         self.ended = step
-        if plan.holds_within_a_step_of(step):
+        if self._controller.plan.holds_within_a_step_of(step):
             self.take()
         elif self._kept.names_parameters:
-            self._copy(named_only=True)
+            self._try_to_copy(named_only=True)
 
     def take(self) -> None:
         """Training holds: copy all, so that they can be compared after the next step."""
-        self._copy(named_only=False)
+        self._try_to_copy(named_only=False)
 
     def current(self, name: str) -> Array:
         """A parameter as it is now."""
@@ -66,9 +68,17 @@ class ParameterHistory:
     def _parameters(self) -> dict[str, object]:
         return dict(self.snapshot().parameters) if self.snapshot is not None else {}
 
-    def _copy(self, named_only: bool) -> None:
-        if self._kept.mode == NONE:
+    def _try_to_copy(self, named_only: bool) -> None:
+        if self._kept.mode == NONE or self._failed:
             return
+        try:
+            with self._controller.guard():
+                self._copy(named_only)
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
+            self._failed = True
+            say_once(f"parameters cannot be kept: {type(error).__name__}: {error}")
+
+    def _copy(self, named_only: bool) -> None:
         parameters = self._parameters()
         chosen = {name: t for name, t in parameters.items() if self._kept.wants_parameter(name)}
         if not named_only:

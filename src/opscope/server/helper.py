@@ -33,7 +33,7 @@ def main(words: list[str]) -> None:
     token = own_token()
     library = Library([run, run.parent])
     page = address(sock, "127.0.0.1")
-    hub = Hub(library, lambda number: f"{page}run/{number}?token={token}")
+    hub = Hub(library, lambda number: f"{page}run/{number}?token={token}", run.parent)
     threading.Thread(target=_leave_in_time, args=(hub, run, parent), daemon=True).start()
     serve(library, token, [sock], (), lambda: None, hub)
 
