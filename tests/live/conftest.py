@@ -17,6 +17,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from helpers.described import check_live_answer
 from helpers.program import clean_environment
 from opscope.commands import main
 from opscope.server.serve import listening_socket
@@ -121,13 +122,18 @@ class Server:
 
     def get(self, path: str, status: int = 200, **query: Any) -> Any:
         answer = self.client.get(path, params=query or None)
-        assert answer.status_code == status, answer.text[:500]
-        return answer.json()
+        return self._checked("GET", path, answer, status)
 
     def post(self, path: str, status: int = 200, **body: Any) -> Any:
         answer = self.client.post(path, json=body)
+        return self._checked("POST", path, answer, status)
+
+    def _checked(self, method: str, path: str, answer: httpx.Response, status: int) -> Any:
         assert answer.status_code == status, answer.text[:500]
-        return answer.json()
+        found = answer.json()
+        if status == 200:
+            check_live_answer(method, path, found)
+        return found
 
     def live_runs(self) -> list[str]:
         return [run["id"] for run in self.get("/runs") if run["live"]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -82,19 +82,20 @@ def test_a_hit_without_anybody_ends_training_after_its_patience(
     assert "nobody was there" in process.text and "cleaned up" in process.text
 
 
-def test_somebody_who_looks_makes_a_hit_hold(server: Server, train: Train, run_of: RunOf) -> None:
+def test_somebody_who_looks_makes_a_hit_hold_until_they_are_killed(
+    server: Server, train: Train, run_of: RunOf, started: list[Process], tmp_path: Path
+) -> None:
     """Without `--on-hit`: stop where nobody looks, hold where somebody does."""
-    process = train("--patience", "4", steps=2000, bad=300)
+    process = train("--patience", "4", steps=3000, bad=600)
     run = run_of(process)
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    place = f"http://127.0.0.1:{server.port}/api/v1/runs/{run}/events?watching=true"
-    with httpx.stream("GET", place, headers=headers, timeout=60) as stream:
-        lines = stream.iter_lines()
-        next(line for line in lines if '"state": "paused"' in line)
-        (rank,) = server.ranks(run)
-        assert rank["step"] == 300 and rank["hit"]
-        time.sleep(6)  # longer than its patience: but somebody is there
-        assert server.ranks(run)[0]["state"] == "paused"
+    attach = f"{sys.executable} -m opscope attach {run} --server 127.0.0.1:{server.port}"
+    client = Process(tmp_path, f"sleep 600 | {attach}", program=("sh", "-c"))
+    started.append(client)
+    wait_for(lambda: "paused, step 600" in client.text, 60)
+    time.sleep(6)  # longer than its patience: but somebody is there
+    (rank,) = server.ranks(run)
+    assert rank["state"] == "paused" and rank["step"] == 600 and rank["hit"]
+    client.kill()
     assert process.wait(60) == 3  # they have gone
 
 

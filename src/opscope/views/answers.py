@@ -646,6 +646,8 @@ class Recheck(TypedDict):
     notes: Sequence[str]
     values: int
     """How often a value was looked at by a watchpoint."""
+    unchecked_values: int
+    """How often one could not be."""
 
 
 class Problem(TypedDict):

@@ -314,6 +314,7 @@ export interface Recheck {
   unchecked: Record<string, unknown>[];
   notes: string[];
   values: number;
+  unchecked_values: number;
 }
 
 /** A run or a dump. */
