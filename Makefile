@@ -67,6 +67,7 @@ $(NEWEST)/.ready: pyproject.toml
 
 bench: $(READY)
 	$(BIN)/python benchmarks/what_users_run.py
+	$(BIN)/python benchmarks/live.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/dump_throughput.py
 	$(BIN)/python benchmarks/dump_files.py

@@ -337,9 +337,9 @@ class Session:
         """Whether there is a page beside this run; the first rank of a machine starts it."""
         if not (self.serves and self.settings.page and self.run_directory is not None):
             return False
-        from opscope.live.helper import can_serve, start_helper
+        from opscope.live.helper import missing_packages, start_helper
 
-        if not can_serve():
+        if missing_packages():
             return False
         if os.environ.get("LOCAL_RANK", "0") in ("", "0"):
             self.page = start_helper(self.run_directory)
@@ -348,15 +348,7 @@ class Session:
     def _make_live(self, directory: Path) -> Live:
         from opscope.live.control import Live, LiveSettings
 
-        settings = self.settings
-        live = LiveSettings(
-            settings.server,
-            settings.wait,
-            settings.on_hit == "pause",
-            settings.patience,
-            settings.small_memory,
-        )
-        return Live(live, self.run_id, directory, self._script)
+        return Live(LiveSettings.of(self.settings), self.run_id, directory, self._script)
 
     def _graph_sink(self, dump: DumpSink | None) -> GraphSink:
         """Writes the graphs of a dump, or without one if the script or the environment asks."""

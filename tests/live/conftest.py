@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -10,11 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
+from helpers.described import check_live_answer
 from helpers.program import clean_environment
+from opscope.commands import main
 from opscope.server.serve import listening_socket
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -55,6 +60,19 @@ def wait_for(happens: Callable[[], Any], seconds: float = 30.0) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError(f"it did not happen within {seconds:g} s")
+
+
+def typed(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
+    """The exit code of a command, and what it prints; in this process, as starting one is slow."""
+    printed = io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        patch.dict(os.environ, OPSCOPE_TOKEN=TOKEN, **environ),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        code = main(words)
+    return code, printed.getvalue()
 
 
 class Process:
@@ -104,13 +122,18 @@ class Server:
 
     def get(self, path: str, status: int = 200, **query: Any) -> Any:
         answer = self.client.get(path, params=query or None)
-        assert answer.status_code == status, answer.text[:500]
-        return answer.json()
+        return self._checked("GET", path, answer, status)
 
     def post(self, path: str, status: int = 200, **body: Any) -> Any:
         answer = self.client.post(path, json=body)
+        return self._checked("POST", path, answer, status)
+
+    def _checked(self, method: str, path: str, answer: httpx.Response, status: int) -> Any:
         assert answer.status_code == status, answer.text[:500]
-        return answer.json()
+        found = answer.json()
+        if status == 200:
+            check_live_answer(method, path, found)
+        return found
 
     def live_runs(self) -> list[str]:
         return [run["id"] for run in self.get("/runs") if run["live"]]

@@ -223,7 +223,7 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    for expected in ("waiting, step 0", "condition=OO", "nonsense is no command", "shape [3]"):
+    for expected in ("waiting, step 0", "condition=OO", "nonsense is no command", "shape      [3]"):
         assert expected in done.stdout, done.stdout
     assert 'there is no node "nowhere"' in done.stdout and "no hits" in done.stdout
     assert process.wait() == 130

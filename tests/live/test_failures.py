@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -82,29 +82,42 @@ def test_a_hit_without_anybody_ends_training_after_its_patience(
     assert "nobody was there" in process.text and "cleaned up" in process.text
 
 
-def test_somebody_who_looks_makes_a_hit_hold(server: Server, train: Train, run_of: RunOf) -> None:
+def test_somebody_who_looks_makes_a_hit_hold_until_they_are_killed(
+    server: Server, train: Train, run_of: RunOf, started: list[Process], tmp_path: Path
+) -> None:
     """Without `--on-hit`: stop where nobody looks, hold where somebody does."""
-    process = train("--patience", "4", steps=2000, bad=300)
+    process = train("--patience", "4", steps=3000, bad=600)
     run = run_of(process)
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    place = f"http://127.0.0.1:{server.port}/api/v1/runs/{run}/events?watching=true"
-    with httpx.stream("GET", place, headers=headers, timeout=60) as stream:
-        lines = stream.iter_lines()
-        next(line for line in lines if '"state": "paused"' in line)
-        (rank,) = server.ranks(run)
-        assert rank["step"] == 300 and rank["hit"]
-        time.sleep(6)  # longer than its patience: but somebody is there
-        assert server.ranks(run)[0]["state"] == "paused"
+    attach = f"{sys.executable} -m opscope attach {run} --server 127.0.0.1:{server.port}"
+    client = Process(tmp_path, f"sleep 600 | {attach}", program=("sh", "-c"))
+    started.append(client)
+    wait_for(lambda: "paused, step 600" in client.text, 60)
+    time.sleep(6)  # longer than its patience: but somebody is there
+    (rank,) = server.ranks(run)
+    assert rank["state"] == "paused" and rank["step"] == 600 and rank["hit"]
+    client.kill()
     assert process.wait(60) == 3  # they have gone
 
 
-def test_a_rank_that_is_killed_is_shown_as_lost(
+def test_a_person_who_leaves_lets_training_go_on(
+    server: Server, train: Train, run_of: RunOf
+) -> None:
+    process = train("--patience", "2")
+    run = run_of(process)
+    server.control(run, "pause")
+    time.sleep(3)  # no question meanwhile: each is a sign of somebody
+    wait_for(lambda: "nobody was there for 2 s: training goes on" in process.text)
+    (rank,) = server.until(run, "running")
+    assert rank["step"] > 0
+
+
+def test_a_rank_that_is_killed_is_shown_as_dead(
     server: Server, train: Train, run_of: RunOf
 ) -> None:
     process = train()
     run = run_of(process)
     os.kill(process.process.pid, signal.SIGKILL)
-    server.until(run, "lost")
+    server.until(run, "dead")
     assert "not connected" in server.control(run, "pause", 400)["error"]
     wait_for(lambda: "killed" in server.get(f"/runs/{run}")["state"])
 

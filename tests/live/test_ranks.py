@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from live.conftest import Process, Server, wait_for
+from live.conftest import Process, Server, free_port, wait_for
 
 DDP = """
 import os
 import sys
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -21,7 +23,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+timeout = timedelta(seconds=int(os.environ.get("GROUP_TIMEOUT", "600")))
+dist.init_process_group("gloo", timeout=timeout)
 rank = dist.get_rank()
 torch.manual_seed(rank)
 bad = int(sys.argv[2])
@@ -61,10 +64,10 @@ def torchrun(tmp_path: Path, server: Server, started: list[Process]) -> Callable
     return start
 
 
-def run_of(server: Server, before: set[str]) -> str:
+def run_of(server: Server, before: set[str], count: int = 4) -> str:
     def found() -> str | None:
         new = [run for run in server.live_runs() if run not in before]
-        return new[0] if new and len(server.ranks(new[0])) == 4 else None
+        return new[0] if new and len(server.ranks(new[0])) == count else None
 
     return str(wait_for(found, 90))
 
@@ -104,3 +107,43 @@ def test_a_hit_on_one_rank_holds_all_before_the_update(
     server.post(f"/runs/{run}/watchpoints", action="set", watch="none")
     server.control(run, "continue")
     assert process.wait(90) == 0 and process.text.count("trained 30") == 4
+
+
+def by_hand(server: Server, folder: Path, started: list[Process], **environ: str) -> str:
+    """Start two ranks without a launcher, which would end the other if one dies; their run."""
+    (folder / "ddp.py").write_text(DDP)
+    before = set(server.live_runs())
+    words = ("run", "--wait", "--server", f"127.0.0.1:{server.debugger_port}", "ddp.py")
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    for rank in ("0", "1"):
+        launched = place | {"RANK": rank, "TORCHELASTIC_RUN_ID": folder.name} | environ
+        started.append(Process(folder, *words, "100000", "-1", **launched))
+    run = run_of(server, before, 2)
+    server.until(run, "waiting", 60)
+    return run
+
+
+def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    run = by_hand(server, tmp_path, started)
+    server.control(run, "step", count=2)
+    server.until(run, "paused", 60)
+    first, second = started
+    second.kill()
+    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    server.control(run, "terminate")
+    assert first.wait(60) == 130, first.text
+
+
+@pytest.mark.long
+def test_the_time_out_of_the_process_group_does_not_run_while_ranks_hold(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    run = by_hand(server, tmp_path, started, GROUP_TIMEOUT="10")
+    for count in (2, 3):
+        server.control(run, "step", count=count)
+        server.until(run, "paused", 60)
+        time.sleep(25)
+    server.control(run, "step")
+    assert {rank["step"] for rank in server.until(run, "paused", 60)} == {5}

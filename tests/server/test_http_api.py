@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from helpers.described import forbid_more
 from helpers.program import python
 from opscope.arrays import parse_index
 from opscope.errors import OpscopeError
@@ -30,17 +31,6 @@ def models() -> dict[str, Any]:
         for route in routes.router.routes
         if isinstance(route, APIRoute) and route.response_model is not None
     }
-
-
-def forbid_more(model: Any, seen: set[Any]) -> None:
-    """Have pydantic refuse keys that a TypedDict does not name."""
-    if hasattr(model, "__total__") and model not in seen:
-        seen.add(model)
-        model.__pydantic_config__ = {"extra": "forbid"}
-        for hint in get_type_hints(model).values():
-            forbid_more(hint, seen)
-    for part in getattr(model, "__args__", ()):
-        forbid_more(part, seen)
 
 
 @pytest.mark.parametrize("which", ["run", "dump"])

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from opscope.access_token import own_token
 from opscope.errors import OpscopeError
+from opscope.server.library import Library
+from opscope.server.security import names_of
+from opscope.server.serve import in_background, listening_socket
 from server.conftest import TOKEN, Recorded
 
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
@@ -37,6 +40,23 @@ RIGHT = {"authorization": f"Bearer {TOKEN}"}
 )
 def test_only_the_token_from_here_opens(address: str, headers: dict[str, str], status: int) -> None:
     assert httpx.get(f"{address}/api/v1/runs", headers=headers).status_code == status
+
+
+def test_the_address_that_was_connected_to_is_a_name(recorded: Recorded) -> None:
+    """A page elsewhere cannot make a browser say so: it would need this very address as its own."""
+    sock = listening_socket("127.0.0.2", 0)
+    end = in_background(Library([recorded.folder / "run"]), TOKEN, sock)
+    port = sock.getsockname()[1]
+    for host, status in (("127.0.0.2", 200), ("127.0.0.3", 421), ("evil.example", 421)):
+        headers = RIGHT | {"host": f"{host}:{port}"}
+        answer = httpx.get(f"http://127.0.0.2:{port}/api/v1/about", headers=headers)
+        assert answer.status_code == status, host
+    end()
+
+
+def test_a_server_for_others_goes_by_its_own_name() -> None:
+    assert names_of("127.0.0.1") == ("127.0.0.1",)
+    assert socket.gethostname() in names_of("0.0.0.0")
 
 
 def test_the_token_in_an_address_becomes_a_cookie(address: str) -> None:

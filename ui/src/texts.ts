@@ -244,6 +244,7 @@ const TEXTS = {
   state_waiting: ["waiting", "等待中"],
   state_ended: ["ended", "已结束"],
   state_lost: ["lost", "已断开"],
+  state_dead: ["dead", "已终止"],
   stop: ["Stop training", "停止训练"],
   stop_sure: ["End this training?", "结束这次训练？"],
   // keys

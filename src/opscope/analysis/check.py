@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from opscope.analysis.check_dump import DumpCheck
 from opscope.analysis.check_ranks import check_ranks
 from opscope.analysis.check_run import RunCheck
-from opscope.analysis.scope import Scope
+from opscope.analysis.scope import NO_COUNTS, Counts, Scope
 from opscope.events import Phase
 from opscope.judge.findings import Findings, Unchecked
 from opscope.judge.hits import Hit
@@ -59,12 +60,17 @@ def check(
     steps: Callable[[int], bool] | None = None,
     include: Collection[str] = (),
     progress: Progress = lambda done, total: None,
+    counts: Mapping[int, Counts] = MappingProxyType({}),
 ) -> Checked:
-    """Check watchpoints on a run or a dump; `steps` says which steps are wanted."""
+    """Check watchpoints on a run or a dump; `steps` says which steps are wanted.
+
+    `counts` has, by rank, how many elements are in ranges where that is known.
+    """
     findings = Findings()
     chosen = [n for n in recorded.ranks if ranks is None or n in ranks]
     wants_step = steps or (lambda step: True)
-    scopes = [Scope(number, wants_step, frozenset(include)) for number in chosen]
+    phases = frozenset(include)
+    scopes = [Scope(n, wants_step, phases, counts.get(n, NO_COUNTS)) for n in chosen]
     if isinstance(recorded, Run):
         hits = _check_run(recorded, watch, scopes, findings, progress)
     else:

@@ -55,7 +55,7 @@ class RunCheck:
         self._bad_inputs: Mapping[int, Sequence[int]] = {}
         self.evaluator = Evaluator(
             Table(self._nodes.get, scope.include, self._is_ignored),
-            RowEvidence(rank.types.get),
+            RowEvidence(rank.types.get, scope.counts),
             self._nodes.__getitem__,
             rank.types.get,
             rank=lambda: scope.rank,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from opscope.analysis.check import Checked, Progress, check
+from opscope.analysis.scope import Counts
 from opscope.errors import ConfigError, Problem
 from opscope.judge.watch_set import WatchSet, load
 from opscope.judge.watchpoint import Watchpoint
@@ -30,6 +32,7 @@ class Opened(Reader):
         steps: str | Collection[int] | None = None,
         include: Collection[str] = (),
         progress: Progress | None = None,
+        counts: Mapping[int, Counts] = MappingProxyType({}),
     ) -> Checked:
         """Check watchpoints: hits in order, and what could not be checked.
 
@@ -44,6 +47,7 @@ class Opened(Reader):
             steps=_step_filter(steps),
             include=include,
             progress=progress or (lambda done, total: None),
+            counts=counts,
         )
 
 

@@ -6,22 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from opscope.analysis.scope import NO_COUNTS, Counts, KeptCount
+from opscope.events import IO
 from opscope.judge.evidence import Columns, Indices, Lacking, Records, counts_range, ends_of
 from opscope.judge.numbers import Change, Flags, Floats, Numbers
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.table import KindOf
 from opscope.judge.watchpoint import Watchpoint
-from opscope.stats.record import ROW_DTYPE
+from opscope.stats.record import OUTPUT, ROW_DTYPE
 
 _ROUNDING = 1e-9
 """Numbers of rows are this exact, relative to the mean of |x|, or better."""
 
 
 class RowEvidence:
-    """Keeps the rows of parameters from step to step; a run has no tensors."""
+    """Keeps the rows of parameters from step to step; a run has no tensors.
 
-    def __init__(self, kind_of: KindOf) -> None:
+    `counts` has what a training that still runs has counted in values that it keeps.
+    """
+
+    def __init__(self, kind_of: KindOf, counts: Counts = NO_COUNTS) -> None:
         self._kind_of = kind_of
+        self._counts = counts
         self._before: dict[tuple[int, str], np.void] = {}
 
     def columns(
@@ -33,6 +39,10 @@ class RowEvidence:
         if not counts_range(watchpoint):
             return Columns()
         inside, known = in_range_by_rows(records, ends_of(watchpoint))
+        for place in np.flatnonzero(~known) if self._counts else ():
+            count = self._counts.get(_counted(records[place], ends_of(watchpoint)))
+            if count is not None:
+                inside[place], known[place] = count, True
         missing = np.where(known, CHECKED, NO_VALUES).astype(np.uint8)
         return Columns(inside, missing=missing)
 
@@ -63,6 +73,11 @@ class RowEvidence:
     def _shapes(self, records: Records) -> list[tuple[int, ...] | None]:
         kinds = map(self._kind_of, records["shape"].tolist())
         return [None if kind is None else kind[1] for kind in kinds]
+
+
+def _counted(record: np.void, ends: tuple[float, float]) -> KeptCount:
+    step, call, slot = (int(record[name]) for name in ("step", "call", "slot"))
+    return step, call, str(IO.OUTPUT if record["io"] == OUTPUT else IO.INPUT), slot, *ends
 
 
 def surely_changed(now: Records, before: Records, watchpoint: Watchpoint) -> Flags:

@@ -15,8 +15,19 @@ import sys
 import threading
 from typing import Any
 
-from opscope.commands.ctl import standing, watch_order
-from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json, print_line
+from opscope.commands.live_words import (
+    add_target_arguments,
+    keep_order,
+    print_current,
+    print_fields,
+    print_recheck,
+    print_value,
+    standing,
+    value_order,
+    watch_order,
+    whole,
+)
+from opscope.commands.output import hit_row, print_hits, print_json, print_line
 from opscope.commands.server_client import ServerClient, server_for
 from opscope.errors import OpscopeError
 from opscope.messages import say
@@ -24,19 +35,14 @@ from opscope.messages import say
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `opscope attach`."""
-    parser.add_argument("run", metavar="RUN", help='the name of a run, the start of one, or "last"')
-    parser.add_argument("--rank", type=int, default=0, help="the rank to look into (default: 0)")
-    parser.add_argument(
-        "--server", metavar="HOST:PORT", help="(default: the run's own, or 127.0.0.1:8080)"
-    )
-    add_json_flag(parser)
+    add_target_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Read commands until the end of the input."""
     with ServerClient(server_for(args.server, args.run)) as client:
         number = client.find_run(args.run)
-        shell = Shell(client, number, args.rank, args.json)
+        shell = Shell(client, number, args.rank or 0, args.json)
         shell.start()
         shell.cmdloop()
     return 0
@@ -52,7 +58,7 @@ class Shell(cmd.Cmd):
         if not sys.stdin.isatty():
             self.use_rawinput, self.prompt = False, ""
         self._client = client
-        self._run = run
+        self._place = f"/runs/{run}"
         self._rank = rank
         self._json = as_json
         self._last = ""
@@ -65,8 +71,11 @@ class Shell(cmd.Cmd):
     # ------------------------------------------------------------------ going on
 
     def do_where(self, line: str) -> None:
-        """where: where training stands."""
-        self._show(self._client.get(f"/runs/{self._run}/live"))
+        """where: where training stands, and at which node."""
+        live = self._client.get(f"{self._place}/live")
+        self._show(live)
+        if any(rank["node"] and rank["rank"] == self._rank for rank in live["ranks"]):
+            print_current(self._client.get(f"{self._place}/current", rank=self._rank))
 
     def do_pause(self, line: str) -> None:
         """pause: hold at the end of the step under way."""
@@ -80,7 +89,7 @@ class Shell(cmd.Cmd):
 
     def do_step(self, line: str) -> None:
         """step [N]: run N steps (1), then hold."""
-        self._control(verb="step", count=_whole(line or "1"))
+        self._control(verb="step", count=whole(line or "1"))
 
     do_s = do_step
 
@@ -102,20 +111,15 @@ class Shell(cmd.Cmd):
 
     def do_print(self, line: str) -> None:
         """print NODE[:slot] [INDEX]: elements of a kept value; of a parameter with p:NAME."""
-        target, _, index = line.strip().partition(" ")
-        order: dict[str, Any] = {"part": "slice", "index": index.strip()}
-        if target.startswith("p:"):
-            order["parameter"] = target[2:]
-        else:
-            node, _, slot = target.partition(":")
-            order |= {"node": node, "slot": _whole(slot or "0")}
-        found = self._client.post(f"/runs/{self._run}/value", order, rank=self._rank)
-        print_line(f"shape {found['shape']}")
-        print_line(" ".join(str(element) for element in found["elements"][:200]))
+        self._print_value(line, previous=False)
+
+    def do_previous(self, line: str) -> None:
+        """previous NODE[:slot] [INDEX]: the same as it was in the step before."""
+        self._print_value(line, previous=True)
 
     def do_stats(self, line: str) -> None:
         """stats NODE: statistics of a node's inputs and outputs in the latest step."""
-        base = f"/runs/{self._run}/ranks/{self._rank}"
+        base = f"{self._place}/ranks/{self._rank}"
         found = self._client.get(f"{base}/nodes", text=line.strip(), count=2)["nodes"]
         if not found:
             raise OpscopeError(f'there is no node "{line.strip()}" so far')
@@ -131,7 +135,7 @@ class Shell(cmd.Cmd):
 
     def do_hits(self, line: str) -> None:
         """hits: the hits so far, the latest last."""
-        place = f"/runs/{self._run}/ranks/{self._rank}/hits"
+        place = f"{self._place}/ranks/{self._rank}/hits"
         found = self._client.get(place, count=1000)["hits"]
         if found:
             print_hits([hit_row(hit) for hit in found[-20:]], 20)
@@ -141,14 +145,18 @@ class Shell(cmd.Cmd):
     def do_watch(self, line: str) -> None:
         """watch [recommended | none | SPEC | add SPEC | remove ID]: show or change watchpoints."""
         words = line.split()
-        place = f"/runs/{self._run}/watchpoints"
+        place = f"{self._place}/watchpoints"
         found = self._client.post(place, watch_order(words)) if words else self._client.get(place)
-        for each in found:
-            print_line(" ".join(f"{name}={value}" for name, value in each.items()))
+        print_fields(found)
+
+    def do_recheck(self, line: str) -> None:
+        """recheck [SPEC]: check watchpoints on the latest step without running."""
+        query = {"watch": line.strip()} if line.strip() else {}
+        print_recheck(self._client.post(f"{self._place}/recheck", query))
 
     def do_keep(self, line: str) -> None:
-        """keep [NODE …]: keep the values of these nodes, by name, scope or glob."""
-        self._client.post(f"/runs/{self._run}/keep", {"nodes": line.split()})
+        """keep [NODE … | all | none]: keep values, by name, scope or glob; parameters as p:NAME."""
+        print_fields([self._client.post(f"{self._place}/keep", keep_order(line.split()))])
 
     def do_quit(self, line: str) -> bool:
         """quit: leave; training goes on as it would without anybody."""
@@ -176,12 +184,16 @@ class Shell(cmd.Cmd):
 
     def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Names of nodes that contain what was typed."""
-        place = f"/runs/{self._run}/ranks/{self._rank}/nodes"
+        place = f"{self._place}/ranks/{self._rank}/nodes"
         found = self._client.get(place, text=line.split()[-1], count=50)["nodes"]
         return [node["name"] for node in found]
 
+    def _print_value(self, line: str, previous: bool) -> None:
+        order = value_order(line.split(maxsplit=1), previous)
+        print_value(self._client.post(f"{self._place}/value", order, rank=self._rank))
+
     def _control(self, **order: Any) -> None:
-        self._show(self._client.post(f"/runs/{self._run}/control", order))
+        self._show(self._client.post(f"{self._place}/control", order))
 
     def _show(self, live: Any) -> None:
         if self._json:
@@ -193,7 +205,7 @@ class Shell(cmd.Cmd):
     def _follow(self) -> None:
         """Tell of every hold and end, as they come."""
         try:
-            for line in self._client.lines(f"/runs/{self._run}/events", watching="true"):
+            for line in self._client.lines(f"{self._place}/events", watching="true"):
                 if line.startswith(b"data:"):
                     self._tell(json.loads(line[5:])["live"])
         except (OSError, ValueError) as error:
@@ -205,9 +217,3 @@ class Shell(cmd.Cmd):
         if now and now != self._last:
             print_line(f"\n{now}" if self.prompt else now)
         self._last = now
-
-
-def _whole(text: str) -> int:
-    if not text.strip().isdigit():
-        raise OpscopeError(f"{text}: must be a whole number")
-    return int(text)

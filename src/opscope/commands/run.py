@@ -33,8 +33,10 @@ _OPTIONS = (
     ("--watch", "WHAT", "watchpoints: none, recommended (default), a file or a specification"),
     ("--on-hit", "WHAT", "what a hit does: stop (default; exit code 3), pause or log"),
     ("--on-hit-kinds", "KINDS", "hits that --on-hit is about: nonfinite (default), all, TO,WCL,…"),
-    ("--server", "HOST:PORT", "let this server (opscope serve) control training"),
+    ("--server", "HOST:PORT", "let this server control training; wss://HOST:PORT if it has TLS"),
     ("--patience", "SECONDS", "how long training holds when nobody is there (default: 600)"),
+    ("--keep", "WHAT", "values to keep for who looks: named nodes (default), all or none"),
+    ("--keep-budget", "SIZE", "memory for them (default: 1GiB); four times as much goes to disk"),
     ("--save-state", "SIZE", "how much state a hit may save: 1GiB (default), …, or none"),
 )
 VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)

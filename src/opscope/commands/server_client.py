@@ -12,10 +12,12 @@ from typing import Any
 from opscope.access_token import own_token
 from opscope.errors import OpscopeError
 from opscope.live.helper import helper_address
+from opscope.live.tls import trust
 from opscope.read.find import find_run
 
 SERVER_VARIABLE = "OPSCOPE_SERVER"
 _PATIENCE_S = 180.0
+_SECURE = "https://"
 
 
 def server_for(given: str | None, run: str) -> str:
@@ -34,9 +36,13 @@ class ServerClient:
     """One server; use it in a `with`."""
 
     def __init__(self, server: str) -> None:
-        self._base = f"http://{server.removeprefix('http://').rstrip('/')}"
+        secure = server.startswith(_SECURE)
+        self._base = server.rstrip("/") if secure else _plain(server)
         self._headers = {"Authorization": f"Bearer {own_token()}"}
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if secure:
+            handlers.append(urllib.request.HTTPSHandler(context=trust()))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def __enter__(self) -> ServerClient:
         return self
@@ -68,6 +74,10 @@ class ServerClient:
         """Order."""
         return self._ask(path, json.dumps(body).encode(), query)
 
+    def fetch(self, path: str, body: dict[str, Any], **query: Any) -> bytes:
+        """Order, and take what comes as it is."""
+        return self._answer(path, json.dumps(body).encode(), query)
+
     def lines(self, path: str, **query: Any) -> Any:
         """The lines of a stream, as they come."""
         return self._opener.open(self._request(path, None, query), timeout=_PATIENCE_S)
@@ -80,9 +90,13 @@ class ServerClient:
         return urllib.request.Request(f"{self._base}/api/v1{path}{words}", body, headers)
 
     def _ask(self, path: str, body: bytes | None, query: dict[str, Any]) -> Any:
+        return json.loads(self._answer(path, body, query))
+
+    def _answer(self, path: str, body: bytes | None, query: dict[str, Any]) -> bytes:
         try:
             with self._opener.open(self._request(path, body, query), timeout=_PATIENCE_S) as answer:
-                return json.load(answer)
+                content: bytes = answer.read()
+                return content
         except urllib.error.HTTPError as error:
             raise OpscopeError(_words(error)) from None
         except (urllib.error.URLError, OSError) as error:
@@ -90,6 +104,10 @@ class ServerClient:
             raise OpscopeError(
                 f"no server answers at {self._base} ({reason}); start one with: opscope serve"
             ) from None
+
+
+def _plain(server: str) -> str:
+    return f"http://{server.removeprefix('http://').rstrip('/')}"
 
 
 def _words(error: urllib.error.HTTPError) -> str:

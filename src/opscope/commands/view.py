@@ -7,15 +7,13 @@ opscope view RUN_OR_DUMP     one run or dump: a path, a name, the start of one, 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 from pathlib import Path
 
 from opscope.desktop import announce
 from opscope.errors import OpscopeError
+from opscope.live.helper import missing_packages
 from opscope.read.find import find_run
 from opscope.rundir.layout import RUNS, run_key
-
-NEEDED = ("fastapi", "uvicorn")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def require_server() -> None:
     """An error that says how to install what a server needs."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := missing_packages():
         raise OpscopeError(f"the page needs {' and '.join(missing)}: pip install 'opscope[page]'")
 
 

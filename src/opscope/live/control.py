@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
 from opscope.live.controller import WAITING, Controller, Status
 from opscope.live.helper import helper_address
-from opscope.live.kept import SMALL_BYTES, USUAL_BYTES, KeptValues
+from opscope.live.kept import NAMED, ON_DISK, SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
+from opscope.live.parameters import ParameterHistory
+from opscope.live.run_files import FileVerbs, RunFiles
 from opscope.live.sink import LiveSink
+from opscope.live.spill import Spill
 from opscope.live.verbs import Verbs
 from opscope.messages import say
 
 if TYPE_CHECKING:
-    from opscope.events import Snapshot
+    from opscope.events import Node, Snapshot
+    from opscope.judge.watchpoint import Watchpoint
+    from opscope.settings.run import RunSettings
     from opscope.watch.sink import WatchSink
+
+_PLACES = frozenset(("node", "regex", "scope", "line"))
+"""What a watchpoint selects nodes by that it names."""
 
 
 class LiveSettings(NamedTuple):
@@ -33,7 +41,22 @@ class LiveSettings(NamedTuple):
     pauses: bool = False
     """Whether a hit holds training even if nobody looks yet."""
     patience_s: float = 600.0
-    small_memory: bool = False
+    keep: str = NAMED
+    """Whose values are kept: of nodes that are named, of all, or none."""
+    keep_bytes: int = USUAL_BYTES
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> LiveSettings:
+        """As the settings of a run say."""
+        usual = SMALL_BYTES if settings.small_memory else USUAL_BYTES
+        return cls(
+            settings.server,
+            settings.wait,
+            settings.on_hit == "pause",
+            settings.patience,
+            settings.keep,
+            settings.keep_budget or usual,
+        )
 
 
 class Live:
@@ -42,7 +65,10 @@ class Live:
     def __init__(self, settings: LiveSettings, run_id: str, directory: Path, script: str) -> None:
         self.settings = settings
         self.controller = Controller(settings.patience_s)
-        self.kept = KeptValues(SMALL_BYTES if settings.small_memory else USUAL_BYTES)
+        spill = Spill(directory, ON_DISK * settings.keep_bytes)
+        self.kept = KeptValues(settings.keep_bytes, settings.keep, spill)
+        self.kept.is_attended = lambda: self.controller.is_visited
+        self.parameters = ParameterHistory(self.kept, self.controller)
         self.sink = LiveSink(self.controller, self.kept)
         self.terminated = False
         """Whether somebody has ended training."""
@@ -68,11 +94,20 @@ class Live:
         ranks: int,
     ) -> None:
         """Begin to look for the server."""
-        verbs = Verbs(self.controller, self.sink, self.kept, watch, snapshot, ranks)
+        self.parameters.snapshot = snapshot
+        self.kept.is_watched = lambda node: _is_named(watch.watch.enabled, node)
+        verbs = Verbs(self.controller, self.sink, self.kept, self.parameters, watch, ranks)
         self.controller.on_plan = reconsider
         token = own_token()
         hello = {**self._hello, "rank": rank, "ranks": ranks}
-        link = Link(self._address, token, hello, verbs.answer, self.controller.set_presence)
+
+        def answer(verb: str, args: dict[str, Any]) -> Any:
+            copying = files.verbs.get(verb)
+            return copying(args) if copying else verbs.answer(verb, args)
+
+        presence = self.controller.set_presence
+        link = Link(self._address, token, hello, self._directory, answer, presence)
+        files = FileVerbs(RunFiles(self._directory, rank), link.caught_up.set)
         self._link = link
 
         def told(status: Status) -> None:
@@ -92,11 +127,13 @@ class Live:
         if self._link.connected.wait(FIRST_S):
             say(f"training waits to be told to go on{_at(self._link.page)}")
             say("next: opscope ctl last watch recommended; opscope ctl last continue")
-            self.controller.hold("before step 0", 0, state=WAITING)
+            self.controller.hold_for_person("before step 0", 0, state=WAITING)
             self.safe_point(-1, True)
 
     def safe_point(self, step: int, before_update: bool) -> None:
         """Hold or end training here if somebody wants so."""
+        if not before_update:
+            self.parameters.end_step(step)
         if self.controller.boundary(step, before_update):
             self.terminated = True
             raise SystemExit(INTERRUPTED)
@@ -113,6 +150,7 @@ class Live:
             return True  # somebody has looked at this step
         if not self.is_attended:
             return False
+        self.parameters.take()
         say(f"training holds at this hit{_at(self._link.page if self._link else '')}")
         answered = self.controller.hold(
             f"hit: {message}", step, hit={"step": step, "message": message}
@@ -129,6 +167,15 @@ class Live:
         self.controller.end()
         if self._link is not None:
             self._link.end()
+
+
+def _is_named(watchpoints: Sequence[Watchpoint], node: Node) -> bool:
+    """Whether a watchpoint is about this very node or its place, not about all of a kind."""
+    return any(
+        watchpoint.select.matches_node(node)
+        for watchpoint in watchpoints
+        if not _PLACES.isdisjoint(watchpoint.select.given())
+    )
 
 
 def _at(page: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opscope.errors import OpscopeError
+from opscope.messages import say
 
 RUNNING, PAUSED, WAITING, ENDED = "running", "paused", "waiting", "ended"
 _LOOK_S = 0.5
@@ -24,6 +25,8 @@ class Place(NamedTuple):
     node: int
     name: str
     call: int
+    where: str = ""
+    """Its line, as `file:line`."""
 
 
 class Status(NamedTuple):
@@ -53,6 +56,11 @@ class Plan:
         """Whether operators must be looked at one by one."""
         return self.at_next_node or bool(self.at_node)
 
+    def holds_within_a_step_of(self, step: int) -> bool:
+        """Whether training will hold when this step has ended, or in or after the next."""
+        planned = self.until_step is not None and step >= self.until_step - 1
+        return planned or self.at_boundary or self.looks_at_nodes
+
 
 class Controller:
     """Holds the training thread when asked to, and has it do what must be done there.
@@ -78,7 +86,7 @@ class Controller:
         self._last_sign = time.monotonic()
         self._connected = False
         self._watchers = 0
-        self._looked_at = False
+        self._visited = False
 
     # ------------------------------------------------------------------ asked from other threads
 
@@ -97,16 +105,28 @@ class Controller:
         """Whether a person is there who could answer."""
         return self._connected and self._watchers > 0
 
+    @property
+    def is_visited(self) -> bool:
+        """Whether anybody looks, or has asked something since nobody does."""
+        return self._visited
+
     def set_presence(self, connected: bool, watchers: int) -> None:
         """Whether a server is connected, and how many look at this training through it."""
         with self._changed:
             self._connected, self._watchers = connected, watchers
             if connected and watchers:
                 self._last_sign = time.monotonic()
+        self._visit(connected and watchers > 0)
 
     def sign(self) -> None:
         """Somebody has asked something."""
         self._last_sign = time.monotonic()
+        self._visit(True)
+
+    def _visit(self, visited: bool) -> None:
+        if visited != self._visited:
+            self._visited = visited
+            self._look_anew()
 
     def pause(self) -> None:
         """Hold at the end of the step under way."""
@@ -178,19 +198,26 @@ class Controller:
         if before_update:
             return False
         if plan.at_boundary:
-            self.hold("asked to", step)
+            self.hold_for_person("asked to", step)
         elif plan.until_step is not None and step >= plan.until_step:
-            self.hold(f"step {step} has ended", step)
+            self.hold_for_person(f"step {step} has ended", step)
         elif plan.looks_at_nodes:
             missed = f": {plan.at_node} did not run" if plan.at_node else ""
-            self.hold(f"step {step} has ended{missed}", step)
+            self.hold_for_person(f"step {step} has ended{missed}", step)
         return self._plan.terminate
 
     def at_node(self, step: int, place: Place) -> None:
         """An operator has run that is looked at."""
         plan = self._plan
         if plan.at_next_node or (plan.at_node and plan.at_node == place.name):
-            self.hold("node", step, place)
+            self.hold_for_person("node", step, place)
+
+    def hold_for_person(
+        self, reason: str, step: int, place: Place | None = None, state: str = PAUSED
+    ) -> None:
+        """Hold because a person wanted so; without anybody for too long, training goes on."""
+        if not self.hold(reason, step, place, state):
+            say(f"nobody was there for {self.patience_s:g} s: training goes on")
 
     def hold(
         self,
@@ -270,4 +297,7 @@ class Controller:
     def _look_anew(self) -> None:
         """Have the training thread ask for other nodes, when it comes to a step's end."""
         with self._changed:
-            self._jobs.append((self.on_plan, Future()))
+            if self._status.state != ENDED:
+                self._jobs.append((self.on_plan, Future()))
+                self.armed = True
+                self._changed.notify_all()

@@ -14,12 +14,12 @@ from opscope.rundir.jsonlines import encode, read_object
 from opscope.rundir.layout import run_key
 from opscope.user_state import state_directory
 
-NEEDED = ("fastapi", "uvicorn", "websockets")
+_NEEDED = ("fastapi", "uvicorn", "websockets")
 
 
-def can_serve() -> bool:
-    """Whether what a server needs is installed."""
-    return all(importlib.util.find_spec(name) is not None for name in NEEDED)
+def missing_packages() -> list[str]:
+    """What a server needs and is not installed."""
+    return [name for name in _NEEDED if importlib.util.find_spec(name) is None]
 
 
 def start_helper(run: Path) -> str:

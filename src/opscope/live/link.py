@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from ssl import SSLCertVerificationError
 from typing import Any
 
 from opscope.errors import OpscopeError
+from opscope.live.run_files import witness
+from opscope.live.tls import CERTIFICATE_VARIABLE, trust
 from opscope.live.wire import (
     MOST_BYTES,
     PATH,
@@ -23,6 +27,9 @@ from opscope.messages import say, say_once
 FIRST_S = 10.0
 """How long a training tries before it says that there is no server."""
 _LONGEST_S = 5.0
+_SECURE = "wss://"
+_COPY_S = 30.0
+"""How long a training that has ended waits for a server that still copies."""
 _SILENCE_S = 20.0
 """How long a connection may be silent before it counts as broken."""
 
@@ -35,6 +42,7 @@ class Link(threading.Thread):
         address: Callable[[], str],
         token: str,
         hello: Message,
+        directory: Path,
         answer: Callable[[str, dict[str, Any]], Any],
         on_presence: Callable[[bool, int], None],
     ) -> None:
@@ -42,6 +50,7 @@ class Link(threading.Thread):
         self._address = address
         self._token = token
         self._hello = {"kind": "hello", "version": VERSION, **hello}
+        self._directory = directory
         self._answer = answer
         self._on_presence = on_presence
         self._ended = threading.Event()
@@ -49,6 +58,10 @@ class Link(threading.Thread):
         """Set while a server is connected."""
         self.gave_up = False
         """Whether the server has refused this training for good."""
+        self.copies = False
+        """Whether the server is on another disk, and copies what is recorded."""
+        self.caught_up = threading.Event()
+        """Set when such a server has all there is."""
         self.page = ""
         """Where people look, as the server has said."""
         self._socket: Any = None
@@ -61,13 +74,23 @@ class Link(threading.Thread):
         self._send(self._state)
 
     def end(self, patience_s: float = 2.0) -> None:
-        """Say good-bye, and close."""
+        """Let a server that copies have the rest, say good-bye, and close."""
         self._ended.set()
+        if self.copies and self.connected.is_set():
+            self._send({"kind": "written"})
+            self._wait_for_copy()
         self._send({"kind": "bye"})
         socket = self._socket
         if socket is not None:
             socket.close()
         self.join(patience_s)
+
+    def _wait_for_copy(self) -> None:
+        give_up = time.monotonic() + _COPY_S
+        while self.connected.is_set() and not self.caught_up.wait(0.1):
+            if time.monotonic() > give_up:
+                say("the server is too slow to copy all that was recorded; it is in the run itself")
+                return
 
     def run(self) -> None:
         from websockets.exceptions import WebSocketException
@@ -77,7 +100,12 @@ class Link(threading.Thread):
             try:
                 self._serve_once()
                 pause = 0.1
-            except (OSError, WebSocketException, TimeoutError, OpscopeError):
+            except SSLCertVerificationError as error:
+                place = f"the certificate of {self._address()} is not trusted"
+                say_once(f"{place}: {error.verify_message}; name it in {CERTIFICATE_VARIABLE}")
+            except OpscopeError as error:
+                say_once(f"{self._address()} cannot be connected to: {error}")
+            except (OSError, WebSocketException, TimeoutError):
                 pass
             if self._ended.wait(pause) or self.gave_up:
                 break
@@ -95,8 +123,10 @@ class Link(threading.Thread):
         address = self._address()
         if not address:
             return
+        secure = address.startswith(_SECURE)
         with connect(
-            f"ws://{address}{PATH}",
+            f"{address}{PATH}" if secure else f"ws://{address}{PATH}",
+            ssl=trust() if secure else None,
             additional_headers={"Authorization": f"Bearer {self._token}"},
             max_size=MOST_BYTES,
             open_timeout=5,
@@ -106,9 +136,9 @@ class Link(threading.Thread):
         ) as socket:
             self._socket = socket
             try:
-                socket.send(encode(self._hello))
-                welcome = decode(socket.recv(timeout=10))
+                welcome = self._greet(socket)
                 self.page = str(welcome.get("page", "")) or self.page
+                self.copies = bool(welcome.get("copies"))
                 self._on_presence(True, int(welcome.get("watchers", 0)))
                 self.connected.set()
                 if self._state is not None:
@@ -121,6 +151,11 @@ class Link(threading.Thread):
                 self.connected.clear()
                 self._socket = None
                 self._on_presence(False, 0)
+
+    def _greet(self, socket: Any) -> Message:
+        with witness(self._directory) as name:
+            socket.send(encode({**self._hello, "witness": name}))
+            return decode(socket.recv(timeout=10))
 
     def _note_refusal(self, closed: Any) -> None:
         code = closed.rcvd.code if closed.rcvd is not None else 0
@@ -135,7 +170,8 @@ class Link(threading.Thread):
         number, verb, args = message.get("id"), str(message.get("verb")), message.get("args")
         reply: Message = {"kind": "answer", "id": number}
         try:
-            reply["result"] = self._answer(verb, args if isinstance(args, dict) else {})
+            result = self._answer(verb, args if isinstance(args, dict) else {})
+            reply["data" if isinstance(result, bytes) else "result"] = result
         except OpscopeError as error:
             reply["error"] = str(error)
         except Exception as error:  # noqa: BLE001 - whoever asked is told; training goes on

@@ -44,5 +44,11 @@ class LiveSink(BaseSink):
         self._kept.add(call, IO.OUTPUT, values)
         self.current = call
         if self._controller.plan.looks_at_nodes:
-            place = Place(call.node.id, call.node.name, call.index)
+            place = Place(call.node.id, call.node.name, call.index, place_of(call.node))
             self._controller.at_node(call.step, place)
+
+
+def place_of(node: Node) -> str:
+    """The user's own line that a node is on, as `file:line`."""
+    frame = node.stack.where
+    return f"{frame.file}:{frame.line}" if frame is not None else ""

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from opscope import arrays
 from opscope.errors import OpscopeError
 from opscope.events import IO
-from opscope.live.controller import PAUSED, WAITING, Controller
-from opscope.live.kept import KeptValues, Key, as_array
-from opscope.live.sink import LiveSink
+from opscope.live.controller import Controller
+from opscope.live.kept import NAMED, NONE, ON_DISK, KeptValues, Key
+from opscope.live.parameters import ParameterHistory
+from opscope.live.sink import LiveSink, place_of
+from opscope.live.wire import MOST_BYTES
 
 if TYPE_CHECKING:
-    from opscope.events import Snapshot
+    from opscope.judge.watch_set import WatchSet
     from opscope.watch.sink import WatchSink
 
 Data = dict[str, Any]
+_MOST_AT_ONCE = MOST_BYTES - (1 << 16)
+"""Bytes of a value that fit into a message."""
 
 
 class Verbs:
@@ -27,15 +34,15 @@ class Verbs:
         controller: Controller,
         sink: LiveSink,
         kept: KeptValues,
+        parameters: ParameterHistory,
         watch: WatchSink,
-        snapshot: Callable[[], Snapshot],
         ranks: int = 1,
     ) -> None:
         self._controller = controller
         self._sink = sink
         self._kept = kept
+        self._parameters = parameters
         self._watch = watch
-        self._snapshot = snapshot
         self._ranks = ranks
         self._verbs: dict[str, Callable[[Data], Any]] = {
             "status": lambda args: self.status(),
@@ -46,10 +53,12 @@ class Verbs:
             "next": self._next,
             "to": self._to,
             "terminate": lambda args: self._controller.terminate(),
+            "current": lambda args: self._current(),
             "keep": self._keep,
             "kept": lambda args: self._kept_values(),
             "value": self._value,
-            "parameters": lambda args: self._controller.in_training(self._parameters),
+            "count": self._count,
+            "parameters": lambda args: self._controller.in_training(self._parameter_list),
             "watchpoints": lambda args: self._watchpoints(),
             "watch": self._set_watch,
             "presence": self._presence,
@@ -74,14 +83,10 @@ class Verbs:
             "node": None if place is None else place._asdict(),
             "hit": status.hit,
             "rank": self._sink.rank,
+            "keep": self._kept.mode,
             "kept": list(self._kept.patterns),
             "dropped": self._kept.dropped,
         }
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the training thread holds."""
-        return self._controller.status.state in (PAUSED, WAITING)
 
     # ------------------------------------------------------------------ going on
 
@@ -120,24 +125,66 @@ class Verbs:
 
     # ------------------------------------------------------------------ values
 
+    def _current(self) -> Data:
+        """The node that training stands at, with what went in and came out."""
+        status, call = self._controller.status, self._sink.current
+        if status.place is None or call is None:
+            where = f"{status.reason}" if status.reason else f"it is {status.state}"
+            raise OpscopeError(f"training does not hold at a node: {where}, step {status.step}")
+        node = call.node
+        return {
+            "step": call.step,
+            "call": call.index,
+            "node": node.id,
+            "name": node.name,
+            "op_type": node.op_type,
+            "phase": str(node.phase),
+            "where": place_of(node),
+            "inputs": self._sides(call.step, node.id, IO.INPUT),
+            "outputs": self._sides(call.step, node.id, IO.OUTPUT),
+        }
+
+    def _sides(self, step: int, node: int, io: IO) -> list[Data]:
+        """What is kept of one side of a node."""
+        keys = [key for key in self._kept.present() if key[:3] == (step, node, str(io))]
+        found = ((key, self._kept.get(key)) for key in sorted(keys, key=lambda key: key.slot))
+        return [
+            {"slot": key.slot, "dtype": str(array.dtype), "shape": list(array.shape)}
+            for key, array in found
+            if array is not None
+        ]
+
     def _keep(self, args: Data) -> Data:
         nodes = args.get("nodes", [])
         if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
             raise OpscopeError("nodes must be a list of names or globs")
         budget = _whole(args, "budget", self._kept.budget)
+        usual = NONE if self._kept.mode == NONE else NAMED
+        self._kept.keep(nodes, str(args.get("mode", usual)))
         self._kept.budget = budget
-        self._kept.keep(nodes)
         self._controller.in_training(self._controller.on_plan)
-        return {"nodes": nodes, "budget": budget}
+        return {"nodes": nodes, "mode": self._kept.mode, "budget": budget}
 
     def _kept_values(self) -> list[Data]:
         names = {node.id: node.name for node in self._sink.nodes}
-        return [{**key._asdict(), "name": names.get(key.node, "")} for key in self._kept.present()]
+        return [
+            {
+                "step": key.step,
+                "node": key.subject if isinstance(key.subject, int) else None,
+                "name": names.get(key.subject, "") if isinstance(key.subject, int) else key.subject,
+                "io": key.io,
+                "slot": key.slot,
+            }
+            for key in self._kept.present()
+        ]
 
-    def _value(self, args: Data) -> Data:
-        """A part of a kept value or of a parameter: facts, a slice, a tile or a histogram."""
-        array = arrays.real(self._array(args))
+    def _value(self, args: Data) -> Data | bytes:
+        """A part of a kept value or of a parameter: facts, a slice, a tile, a histogram; or all."""
         part = str(args.get("part", "facts"))
+        whole = self._array(args)
+        if part == "npy":
+            return _npy(whole)
+        array = arrays.real(whole)
         if part == "facts":
             dtype = str(array.dtype)
             return {"dtype": dtype, "shape": list(array.shape), "places": arrays.places(array)}
@@ -148,37 +195,51 @@ class Verbs:
         if part == "tile":
             size = (_whole(args, "rows", 200), _whole(args, "columns", 200))
             return arrays.tile(array, str(args.get("index", "")), *size)
-        raise OpscopeError(f"{part} is no part; there are facts, slice, tile and histogram")
+        raise OpscopeError(f"{part} is no part; there are facts, slice, tile, histogram and npy")
+
+    def _count(self, args: Data) -> list[Any]:
+        """How many elements of each kept value of a step are in some ranges."""
+        ranges = args.get("ranges", [])
+        if not isinstance(ranges, list) or not all(_is_range(each) for each in ranges):
+            raise OpscopeError("ranges must be pairs of numbers")
+        ends = [(float(low), float(high)) for low, high in ranges]
+        return self._kept.counts(_whole(args, "step"), ends)
 
     def _array(self, args: Data) -> arrays.Array:
+        is_previous = bool(args.get("previous"))
         if "parameter" in args:
             name = str(args["parameter"])
-            found: arrays.Array = self._controller.in_training(lambda: self._parameter(name))
+            look = self._parameters.previous if is_previous else self._parameters.current
+            found: arrays.Array = self._controller.in_training(lambda: look(name))
             return found
         node = self._find(str(args.get("node", "")))
         number = next(n.id for n in self._sink.nodes if n.name == node)
-        io = str(args.get("io", IO.OUTPUT))
-        step = _whole(args, "step", self._controller.status.step)
-        array = self._kept.get(Key(step, number, io, _whole(args, "slot", 0)))
+        step = _whole(args, "step", self._controller.status.step - is_previous)
+        key = Key(step, number, str(args.get("io", IO.OUTPUT)), _whole(args, "slot", 0))
+        array = self._kept.get(key)
         if array is None:
-            raise OpscopeError(
-                f"{io} {_whole(args, 'slot', 0)} of {node} in step {step} is not kept; "
-                "name its node to keep it from the next time on"
-            )
+            raise OpscopeError(f"{key.io} {key.slot} of {node} in step {step}: {self._why(key)}")
         return array
 
-    def _parameters(self) -> list[Data]:
-        parameters = self._snapshot().parameters
+    def _why(self, key: Key) -> str:
+        """Why there is no such value."""
+        if self._kept.mode == NONE:
+            return "value not kept: nothing is, with --keep none"
+        if self._kept.was_dropped(key):
+            return (
+                f"value not kept: dropped, as there was no room ({self._kept.budget} bytes of "
+                f"memory and {ON_DISK} times as much on disk); name fewer nodes, or give "
+                "--keep-budget"
+            )
+        return "value not kept; name its node (keep NODE) to have it from the next time on"
+
+    def _parameter_list(self) -> list[Data]:
+        snapshot = self._parameters.snapshot
+        parameters = snapshot().parameters if snapshot is not None else {}
         return [
             {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype)}
             for name, tensor in parameters.items()
         ]
-
-    def _parameter(self, name: str) -> arrays.Array:
-        parameters = self._snapshot().parameters
-        if name not in parameters:
-            raise OpscopeError(f"there is no parameter {name}")
-        return as_array(parameters[name])
 
     # ------------------------------------------------------------------ watchpoints
 
@@ -191,20 +252,12 @@ class Verbs:
         return found
 
     def _change_watch(self, args: Data) -> list[Data]:
-        from opscope.judge.watch_set import from_json, load
-
         watch = self._watch.watch
         action = str(args.get("action", "set"))
-        if action == "set":
-            what = args.get("watch", "recommended")
-            new = load(what) if isinstance(what, str) else from_json(what, "watchpoints")
-            for watchpoint in list(watch):
+        if action in ("set", "add"):
+            new = _watch_set(args.get("watch", "recommended" if action == "set" else ""))
+            for watchpoint in list(watch) if action == "set" else ():
                 watch.remove(watchpoint.id)
-            for watchpoint in new:
-                watch.add(watchpoint)
-        elif action == "add":
-            what = args.get("watch", "")
-            new = load(what) if isinstance(what, str) else from_json(what, "watchpoints")
             for watchpoint in new:
                 watch.add(watchpoint)
         elif action == "change":
@@ -220,6 +273,30 @@ class Verbs:
 
     def _presence(self, args: Data) -> None:
         self._controller.set_presence(True, _whole(args, "watchers", 0))
+
+
+def _npy(array: arrays.Array) -> bytes:
+    """A whole value as a file of NumPy's."""
+    if array.nbytes > _MOST_AT_ONCE:
+        raise OpscopeError(
+            f"the value has {array.nbytes} bytes; {_MOST_AT_ONCE} are sent at once: ask for a slice"
+        )
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def _is_range(pair: Any) -> bool:
+    """Two numbers; infinities are written as texts."""
+    ends = pair if isinstance(pair, list) and len(pair) == 2 else [None]
+    return all(isinstance(end, int | float) or end in ("Infinity", "-Infinity") for end in ends)
+
+
+def _watch_set(what: Any) -> WatchSet:
+    """Watchpoints as a text says, or as JSON does."""
+    from opscope.judge.watch_set import from_json, load
+
+    return load(what) if isinstance(what, str) else from_json(what, "watchpoints")
 
 
 def _whole(args: Data, name: str, usual: int | None = None) -> int:

@@ -16,7 +16,6 @@ from opscope.server import control_routes, routes
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
-from opscope.server.security import Guard
 
 PAGE = Path(__file__).with_name("page")
 """Where the built page is, if it was built."""
@@ -49,11 +48,6 @@ def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, _plain)
     app.add_api_route("/{path:path}", _page, include_in_schema=False)
     return app
-
-
-def guarded(app: FastAPI, token: str, hosts: tuple[str, ...] = ()) -> Guard:
-    """The application for the outside."""
-    return Guard(app, token, hosts)
 
 
 def _told(request: Request, error: Any) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, WebSocket
@@ -12,6 +11,7 @@ from opscope.live.wire import PATH
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.recheck import check_again
 from opscope.server.routes import RunId
 from opscope.views import answers, catalogue_view
 
@@ -67,7 +67,7 @@ async def change_watchpoints(request: Request, run: RunId, order: Arguments) -> 
 
 @router.post("/runs/{run}/keep", response_model=dict[str, Any])
 async def keep(request: Request, run: RunId, order: Arguments) -> Response:
-    """Keep the values of these nodes, by name, scope or glob, from now on."""
+    """Keep values from now on: of `nodes`, by name, scope or glob, or by `mode` all or none."""
     results = await _hub(request).ask_all(run, "keep", order)
     return answer(results[0])
 
@@ -78,10 +78,30 @@ async def kept(request: Request, run: RunId, rank: RankOf = None) -> Response:
     return answer(await _hub(request).ask(run, rank, "kept", {}))
 
 
+@router.get("/runs/{run}/current", response_model=answers.CurrentNode)
+async def current(request: Request, run: RunId, rank: RankOf = None) -> Response:
+    """The node that a training holds at, with what went in and came out."""
+    return answer(await _hub(request).ask(run, rank, "current", {}))
+
+
 @router.post("/runs/{run}/value", response_model=dict[str, Any])
 async def value(request: Request, run: RunId, order: Arguments, rank: RankOf = None) -> Response:
-    """A part (facts, slice, tile, histogram) of a kept value or of a parameter as it is now."""
+    """A part (facts, slice, tile, histogram) of a kept value or of a parameter as it is now.
+
+    With `previous`, as it was in the step before.
+    """
     return answer(await _hub(request).ask(run, rank, "value", order))
+
+
+@router.post("/runs/{run}/value.npy", response_class=Response)
+async def whole_value(
+    request: Request, run: RunId, order: Arguments, rank: RankOf = None
+) -> Response:
+    """The whole of a kept value or of a parameter, as a file of NumPy's."""
+    data = await _hub(request).ask(run, rank, "value", {**order, "part": "npy"})
+    return Response(
+        data, headers={"cache-control": "no-store"}, media_type="application/octet-stream"
+    )
 
 
 @router.get("/runs/{run}/parameters", response_model=list[dict[str, Any]])
@@ -93,19 +113,5 @@ async def parameters(request: Request, run: RunId, rank: RankOf = None) -> Respo
 @router.post("/runs/{run}/recheck", response_model=answers.Recheck)
 async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
     """Check watchpoints (those of the training, or `watch`) on its latest step again."""
-    hub = _hub(request)
-    watch = order.get("watch")
-    if watch is None:
-        watch = {"watchpoints": await hub.ask(run, None, "watchpoints", {})}
     library: Library = request.app.state.library
-    return answer(await asyncio.to_thread(_check, library, run, watch, order.get("step")))
-
-
-def _check(library: Library, run: str, watch: Any, step: Any) -> dict[str, Any]:
-    from opscope.judge.watch_set import from_json, load
-
-    opened = library.open(run)
-    chosen = load(watch) if isinstance(watch, str) else from_json(watch, "watch")
-    steps = opened.reader.steps
-    at = step if isinstance(step, int) else max(steps, default=0)
-    return {"step": at, **opened.reader.check(chosen, steps=[at]).to_json()}
+    return answer(await check_again(_hub(request), library, run, order))

@@ -17,6 +17,7 @@ from opscope.access_token import own_token
 from opscope.live.helper import forget_helper
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.processes import is_alive
 from opscope.server.serve import address, serve
 
 LINGER_S = 5.0
@@ -32,7 +33,7 @@ def main(words: list[str]) -> None:
     token = own_token()
     library = Library([run, run.parent])
     page = address(sock, "127.0.0.1")
-    hub = Hub(library, lambda number: f"{page}run/{number}?token={token}")
+    hub = Hub(library, lambda number: f"{page}run/{number}?token={token}", run.parent)
     threading.Thread(target=_leave_in_time, args=(hub, run, parent), daemon=True).start()
     serve(library, token, [sock], (), lambda: None, hub)
 
@@ -41,23 +42,10 @@ def _leave_in_time(hub: Hub, run: Path, parent: int) -> None:
     needed = time.monotonic()
     while time.monotonic() - needed < LINGER_S:
         time.sleep(_LOOK_S)
-        if _is_alive(parent) or hub.is_needed:
+        if is_alive(parent) or hub.is_needed:
             needed = time.monotonic()
     forget_helper(run)
     os._exit(0)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:  # one that has ended, and that nobody has asked how
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True
 
 
 if __name__ == "__main__":

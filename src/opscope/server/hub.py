@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,119 +10,31 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from opscope.errors import OpscopeError
-from opscope.live.wire import REFUSED, VERSION, WRONG_VERSION, Message, decode, encode
-from opscope.rundir.layout import run_key
+from opscope.live.run_files import sees_witness
+from opscope.live.wire import REFUSED, VERSION, WRONG_VERSION, Message, decode
+from opscope.rundir.layout import RUNS, run_key
 from opscope.server.library import Library
+from opscope.server.mirror import Mirror, mirror_place
+from opscope.server.training import ENDED, Training, follow, receive, send
 
-_PATIENCE_S = 90.0
-"""How long a training may take to answer; it does some things only when a step ends."""
-_GLANCE_S = 2.0
-"""How long to wait for where a training stands."""
 _SETTLE_S = 0.3
 """How long ranks get to come to the end of the step under way, before it is looked again."""
 _MEETING_S = 120.0
-HELD = ("paused", "waiting")
-_ENDED = "ended"
-
-
-class Training:
-    """One connected rank."""
-
-    def __init__(self, socket: WebSocket, hello: Message) -> None:
-        self.socket = socket
-        self.rank = _whole(hello.get("rank"))
-        self.ranks = max(1, _whole(hello.get("ranks")) or 1)
-        self.pid = _whole(hello.get("pid"))
-        self.host = str(hello.get("host", ""))[:255]
-        self.script = str(hello.get("script", ""))[:4096]
-        self.status: Message = {"state": "running", "reason": "", "step": 0, "node": None}
-        self.alive = True
-        self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-
-    @property
-    def state(self) -> str:
-        """running, paused, waiting or ended; lost if the connection broke before that."""
-        state = str(self.status.get("state"))
-        return state if self.alive or state == _ENDED else "lost"
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it holds."""
-        return self.alive and self.state in HELD
-
-    async def ask(self, verb: str, args: Message) -> Any:
-        """Ask, and wait for the answer."""
-        if not self.alive:
-            raise OpscopeError(f"rank {self.rank} is not connected any more")
-        number = next(self._numbers)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        question = {"kind": "question", "id": number, "verb": verb, "args": args}
-        try:
-            await self.socket.send_text(encode(question))
-            return await asyncio.wait_for(answer, _PATIENCE_S)
-        except TimeoutError:
-            raise OpscopeError(f"rank {self.rank} did not answer for {_PATIENCE_S:g} s") from None
-        except (RuntimeError, WebSocketDisconnect):
-            raise OpscopeError(f"rank {self.rank} is not connected any more") from None
-        finally:
-            self._waiting.pop(number, None)
-
-    async def refresh(self) -> None:
-        """Ask where it stands now; it tells of changes by itself, but not of every step."""
-        try:
-            status = await asyncio.wait_for(self.ask("status", {}), _GLANCE_S)
-        except (OpscopeError, TimeoutError):
-            return
-        if isinstance(status, dict):
-            self.status = status
-
-    def hear(self, message: Message) -> None:
-        """A message has come."""
-        if message["kind"] == "status" and isinstance(message.get("status"), dict):
-            self.status = message["status"]
-        elif message["kind"] == "bye":
-            self.status = {**self.status, "state": _ENDED}
-        elif message["kind"] == "answer":
-            waiting = self._waiting.get(_whole(message.get("id")))
-            if waiting is not None and not waiting.done():
-                if "error" in message:
-                    waiting.set_exception(OpscopeError(str(message["error"])))
-                else:
-                    waiting.set_result(message.get("result"))
-
-    def leave(self) -> None:
-        """The connection is over."""
-        self.alive = False
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                error = OpscopeError(f"rank {self.rank} is not connected any more")
-                waiting.set_exception(error)
-
-    def facts(self) -> Message:
-        """For whoever looks."""
-        return {
-            "reason": "",
-            "step": 0,
-            "node": None,
-            "hit": None,
-            "kept": [],
-            "dropped": 0,
-            **self.status,
-            "rank": self.rank,
-            "state": self.state,
-            "pid": self.pid,
-            "host": self.host,
-        }
 
 
 class Hub:
     """All connected trainings, by run and rank."""
 
-    def __init__(self, library: Library, page: Callable[[str], str] = lambda run: "") -> None:
+    def __init__(
+        self,
+        library: Library,
+        page: Callable[[str], str] = lambda run: "",
+        copies: Path = Path(RUNS),
+    ) -> None:
         self._library = library
         self._page = page
+        self._copies = copies
+        """Where runs of other machines are copied to."""
         self._runs: dict[str, dict[int, Training]] = {}
         self._watchers: dict[str, int] = {}
         self.streams = 0
@@ -136,23 +47,16 @@ class Hub:
     async def serve(self, socket: WebSocket) -> None:
         """One connection of a training, from greeting to end."""
         await socket.accept()
-        training, run = None, ""
+        training = None
         try:
-            hello = decode(await asyncio.wait_for(socket.receive_text(), 10))
+            hello = decode(await asyncio.wait_for(receive(socket), 10))
             if hello.get("version") != VERSION or hello["kind"] != "hello":
                 await socket.close(WRONG_VERSION, f"this server speaks version {VERSION}")
                 return
-            directory = Path(str(hello.get("directory", "")))
-            run = run_key(directory)
             training = Training(socket, hello)
-            self._runs.setdefault(run, {})[training.rank] = training
-            self._library.add(directory)
-            watchers = self._watchers.get(run, 0)
-            welcome = {"kind": "welcome", "page": self._page(run), "watchers": watchers}
-            await socket.send_text(encode(welcome))
-            self.changes += 1
+            await self._welcome(training, str(hello.get("witness", "")))
             while True:
-                training.hear(decode(await socket.receive_text()))
+                training.hear(decode(await receive(socket)))
                 self.changes += 1
         except (WebSocketDisconnect, TimeoutError, RuntimeError):
             pass
@@ -163,9 +67,55 @@ class Hub:
                 training.leave()
                 self.changes += 1
 
+    async def _welcome(self, training: Training, witness: str) -> None:
+        """Find out where its records are, or are copied to, and tell it who looks."""
+        self._find_place(training, witness)
+        run = run_key(training.place)
+        self._runs.setdefault(run, {})[training.rank] = training
+        self._library.add(training.place)
+        welcome = {
+            "kind": "welcome",
+            "page": self._page(run),
+            "watchers": self._watchers.get(run, 0),
+            "copies": training.mirror is not None,
+        }
+        await send(training.link, welcome)
+        self.changes += 1
+        if training.mirror is not None:
+            training.follower = asyncio.create_task(follow(training, training.mirror))
+
+    def _find_place(self, training: Training, witness: str) -> None:
+        """Where its records are read: in its own directory, or in a copy where the run is."""
+        is_here = sees_witness(training.place, witness)
+        beside = self._beside(training)
+        if is_here and beside in (None, training.place):
+            return
+        training.place = beside or mirror_place(self._copies, str(training.place), training.run_id)
+        before = self._runs.get(run_key(training.place), {}).get(training.rank)
+        mirror = before.mirror if before is not None else None
+        training.mirror = mirror or Mirror(training.place, training.rank)
+
+    def _beside(self, training: Training) -> Path | None:
+        """Where another rank of the same run is read."""
+        for ranks in self._runs.values():
+            alive = [each for each in ranks.values() if each.alive]
+            same = alive and training.run_id and alive[0].run_id == training.run_id
+            if same and all(each.rank != training.rank for each in alive):
+                return alive[0].place
+        return None
+
+    async def catch_up(self, run: str) -> None:
+        """Have all that the ranks of a run have recorded so far."""
+        copied = [each for each in self.trainings(run).values() if each.alive and each.mirror]
+        await asyncio.gather(*(each.mirror.catch_up(each.ask) for each in copied if each.mirror))
+
     def trainings(self, run: str) -> dict[int, Training]:
         """The ranks of a run that are or were connected."""
         return dict(sorted(self._runs.get(run, {}).items()))
+
+    def connected(self, run: str) -> list[int]:
+        """The ranks of a run that are connected now."""
+        return [rank for rank, training in self.trainings(run).items() if training.alive]
 
     def is_live(self, run: str) -> bool:
         """Whether any rank of a run is connected."""
@@ -252,12 +202,12 @@ class Hub:
         """Whether all ranks hold at one step; those behind are let on."""
         for _ in range(10):
             await asyncio.sleep(_SETTLE_S / 10)
-            ranks = [training for training in self._alive(run) if training.state != _ENDED]
+            ranks = [training for training in self._alive(run) if training.state != ENDED]
             if all(training.is_held for training in ranks):
                 break
         await self.fresh_facts(run)
         ranks = self._alive(run)
-        steps = [_whole(training.status.get("step")) for training in ranks]
+        steps = [training.step for training in ranks]
         target = max(steps)
         held = all(training.is_held for training in ranks)
         if held and len(set(steps)) == 1:
@@ -277,10 +227,6 @@ class Hub:
             return
         if not all(training.is_held for training in ranks):
             await self._pause(run)
-        last = max(_whole(training.status.get("step")) for training in ranks)
+        last = max(training.step for training in ranks)
         waiting = all(training.state == "waiting" for training in ranks)
         await self.ask_all(run, "until", {"step": last + count - (1 if waiting else 0)})
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

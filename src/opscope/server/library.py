@@ -47,10 +47,11 @@ class Opened:
                 self._views[rank] = RankView(self.reader, rank)
             return self._views[rank]
 
-    def refresh(self) -> None:
+    def refresh(self, at_once: bool = False) -> None:
         """Read what has been written since, if that may be much by now."""
         with self._lock:
-            if self._is_over or time.monotonic() - self._looked < _FRESH_S:
+            is_fresh = not at_once and time.monotonic() - self._looked < _FRESH_S
+            if self._is_over or is_fresh:
                 return
             over = not self.recording.state.startswith(RUNNING)
             self.reader.refresh()

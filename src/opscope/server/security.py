@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from http.cookies import SimpleCookie
 from typing import Any
@@ -58,7 +59,7 @@ class Guard:
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Why this request is not answered."""
         host = headers.get(b"host", b"").decode("latin1").lower()
-        if _without_port(host) not in self._hosts:
+        if not self._goes_by(_without_port(host), scope):
             return 421, "this server does not go by that name"
         origin = headers.get(b"origin", b"").decode("latin1").lower()
         if origin and origin not in (f"http://{host}", f"https://{host}"):
@@ -90,7 +91,13 @@ class Guard:
         host = _without_port(headers.get(b"host", b"").decode("latin1").lower())
         query = dict(parse_qsl(scope["query_string"].decode("latin1")))
         is_page = scope["method"] == "GET" and not scope["path"].startswith("/api/")
-        return is_page and host in self._hosts and self._is_token(query.get("token", ""))
+        known = self._goes_by(host, scope)
+        return is_page and known and self._is_token(query.get("token", ""))
+
+    def _goes_by(self, host: str, scope: Scope) -> bool:
+        """Whether that is a name of this server, or the very address that was connected to."""
+        here = str((scope.get("server") or ("",))[0])
+        return host in self._hosts or host.strip("[]") == here
 
     async def _let_in(self, scope: Scope, send: Any) -> None:
         """Trade the token for a cookie, and take it out of the address."""
@@ -101,10 +108,18 @@ class Guard:
         ]
         path = "/" + scope["path"].lstrip("/")
         place = path + (f"?{urlencode(query)}" if query else "")
-        cookie = f"{COOKIE}={self._token}; HttpOnly; SameSite=Strict; Path=/"
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = f"{COOKIE}={self._token}; HttpOnly; SameSite=Strict; Path=/{secure}"
         headers = [(b"location", place.encode()), (b"set-cookie", cookie.encode())]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
+
+
+def names_of(host: str) -> tuple[str, ...]:
+    """What a server that listens there may be called; an own name only if others can reach it."""
+    if host in ("localhost", "::1") or host.startswith("127."):
+        return (host,)
+    return (host, socket.gethostname(), socket.getfqdn())
 
 
 def _without_port(host: str) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 import uvicorn
 
 from opscope.errors import OpscopeError
 from opscope.live.wire import MOST_BYTES
-from opscope.server.app import create_app, guarded
+from opscope.server.app import create_app
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.security import Guard
 
 _LOCAL = "127.0.0.1"
 _PATIENCE_S = 20.0
@@ -45,9 +48,10 @@ def serve(
     hosts: tuple[str, ...] = (),
     on_ready: Callable[[], None] = lambda: None,
     hub: Hub | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
     """Answer until interrupted; with a hub, trainings can connect on the same sockets."""
-    _server(library, token, hosts, on_ready, hub).run(sockets=sockets)
+    _server(library, token, hosts, on_ready, hub, certificate).run(sockets=sockets)
 
 
 def in_background(
@@ -68,11 +72,28 @@ def in_background(
     return end
 
 
-def address(sock: socket.socket, host: str) -> str:
+def address(sock: socket.socket, host: str, scheme: str = "http") -> str:
     """How a browser on this machine reaches it."""
     port = sock.getsockname()[1]
     shown = _LOCAL if host in ("0.0.0.0", "::", "") else host
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+    return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+
+class Certificate(NamedTuple):
+    """The files that TLS needs."""
+
+    chain: str
+    """The certificate, with those above it."""
+    key: str
+
+    def check(self) -> None:
+        """An error in words if they cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.chain, self.key)
+        except (OSError, ssl.SSLError) as error:
+            both = f"--certificate {self.chain} and --key {self.key}"
+            raise OpscopeError(f"{both} cannot be used: {error.strerror or error}") from None
 
 
 class _Server(uvicorn.Server):
@@ -93,9 +114,12 @@ def _server(
     hosts: tuple[str, ...],
     on_ready: Callable[[], None],
     hub: Hub | None,
+    certificate: Certificate | None = None,
 ) -> _Server:
     config = uvicorn.Config(
-        guarded(create_app(library, hub), token, hosts),
+        Guard(create_app(library, hub), token, hosts),
+        ssl_certfile=certificate.chain if certificate else None,
+        ssl_keyfile=certificate.key if certificate else None,
         log_level="warning",
         access_log=False,
         lifespan="off",

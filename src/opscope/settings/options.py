@@ -67,12 +67,21 @@ def _words(value: object) -> str:
 
 
 def _server(value: object) -> str:
-    """host:port of a server; each may be left out."""
-    host, _, port = text(value).strip().rpartition(":")
+    """host:port of a server, each may be left out; with wss:// in front if it has a certificate."""
+    given = text(value).strip()
+    scheme, mark, place = given.rpartition("://")
+    if scheme not in ("", "ws", "wss"):
+        raise InvalidError("must begin with wss:// or ws://, or with the host")
+    secure = f"{scheme}{mark}" if scheme == "wss" else ""
+    return secure + _host_and_port(place.rstrip("/"))
+
+
+def _host_and_port(place: str) -> str:
+    host, _, port = place.rpartition(":")
     if not port:
         raise InvalidError("must be host:port, such as 127.0.0.1:50051")
     if not port.isdigit():
-        host, port = text(value).strip(), str(DEBUGGER_PORT)
+        host, port = place, str(DEBUGGER_PORT)
     if not 1 <= int(port) <= 65535:
         raise InvalidError("the port must be from 1 to 65535")
     return f"{host or DEBUGGER_HOST}:{int(port)}"
@@ -102,6 +111,8 @@ OPTIONS: dict[str, Check] = {
     "server": _server,
     "wait": boolean,
     "patience": _number(1),
+    "keep": one_of("named", "all", "none"),
+    "keep_budget": parse_size,
 }
 """Every option by the name it has in a project file."""
 

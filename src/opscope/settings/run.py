@@ -62,6 +62,10 @@ class RunSettings:
     """Hold before step 0 until told to go on."""
     patience: int = 600
     """Seconds that training holds after the last sign of anybody."""
+    keep: str = "named"
+    """Whose values are kept for who looks: "named" nodes, "all", or "none"."""
+    keep_budget: int = 0
+    """Bytes of memory for them; 0 for the usual ones."""
     small_memory: bool = False
     """Keep few values for looking at them."""
     disabled: bool = False

@@ -570,6 +570,8 @@ class Standing(TypedDict):
     node: int
     name: str
     call: int
+    where: str
+    """Its line, as `file:line`."""
 
 
 class LiveRank(TypedDict):
@@ -577,15 +579,41 @@ class LiveRank(TypedDict):
 
     rank: int
     state: str
-    """running, paused, waiting (before step 0), ended, or lost (the connection broke)."""
+    """running, paused, waiting (before step 0), ended, lost (the connection broke) or dead."""
     reason: str
     step: int
     node: Standing | None
     hit: dict[str, Any] | None
+    keep: str
+    """Whose values are kept: named, all or none."""
     kept: Sequence[str]
+    """The nodes and parameters that are named."""
     dropped: int
     pid: int
     host: str
+
+
+class KeptSide(TypedDict):
+    """A value that went into a node or came out of it."""
+
+    slot: int
+    dtype: str
+    shape: Sequence[int]
+
+
+class CurrentNode(TypedDict):
+    """The node that a training holds at."""
+
+    step: int
+    call: int
+    node: int
+    name: str
+    op_type: str
+    phase: str
+    where: str
+    """Its line, as `file:line`."""
+    inputs: Sequence[KeptSide]
+    outputs: Sequence[KeptSide]
 
 
 class LiveState(TypedDict):
@@ -618,6 +646,8 @@ class Recheck(TypedDict):
     notes: Sequence[str]
     values: int
     """How often a value was looked at by a watchpoint."""
+    unchecked_values: int
+    """How often one could not be."""
 
 
 class Problem(TypedDict):

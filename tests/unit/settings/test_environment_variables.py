@@ -11,6 +11,8 @@ GOOD: dict[str, list[str]] = {
     "OPSCOPE_RUN_ID": ["a1b2"],
     "OPSCOPE_SETTINGS": ["x"],
     "OPSCOPE_TOKEN": ["secret"],
+    "OPSCOPE_SERVER": ["127.0.0.1:8080"],
+    "OPSCOPE_CERTIFICATE": ["server.pem"],
     "RANK": ["0", "17"],
     "RANK_ID": ["3"],
     "WORLD_SIZE": ["1", "16"],

@@ -53,6 +53,19 @@ export interface Consumer {
   of: number;
 }
 
+/** The node that a training holds at. */
+export interface CurrentNode {
+  step: number;
+  call: number;
+  node: number;
+  name: string;
+  op_type: string;
+  phase: string;
+  where: string;
+  inputs: KeptSide[];
+  outputs: KeptSide[];
+}
+
 /** Data that flows from one box to another. */
 export interface Edge {
   start: string;
@@ -126,6 +139,13 @@ export interface Hits {
   hits: HitLine[];
 }
 
+/** A value that went into a node or came out of it. */
+export interface KeptSide {
+  slot: number;
+  dtype: string;
+  shape: number[];
+}
+
 /** The hits of one watchpoint over the steps. */
 export interface Lane {
   watchpoint: number;
@@ -171,6 +191,7 @@ export interface LiveRank {
   step: number;
   node: Standing | null;
   hit: Record<string, unknown> | null;
+  keep: string;
   kept: string[];
   dropped: number;
   pid: number;
@@ -293,6 +314,7 @@ export interface Recheck {
   unchecked: Record<string, unknown>[];
   notes: string[];
   values: number;
+  unchecked_values: number;
 }
 
 /** A run or a dump. */
@@ -424,6 +446,7 @@ export interface Standing {
   node: number;
   name: string;
   call: number;
+  where: string;
 }
 
 /** One step in the table of steps. */

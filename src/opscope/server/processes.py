@@ -1,0 +1,20 @@
+"""Whether a process of this machine is still there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended, and that nobody has asked how, does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
