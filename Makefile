@@ -8,9 +8,9 @@ READY := $(VENV)/.ready
 # the hook or both ways, what is written of what was captured, and what starts programs, since these
 # choose for themselves.
 WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
-	data_loader_workers doctor_program dump_* faults healthy ipython_extension mem_reuse native_hook \
-	other_libraries print pytest_plugin run_fidelity statistics_on stops torch_compile train_* \
-	watch_program) -k "not torchrun and not started_by and not started_after"
+	data_loader_workers doctor_program dump_* endings faults healthy hogwild ipython_extension log_files \
+	many_operators mem_reuse native_hook other_libraries print pytest_plugin record* run_fidelity \
+	same_answer statistics_on stops torch_compile train_* watch_program) -k "not torchrun and not started_by and not started_after"
 
 # The newest torch, for `make test-newest`: in an environment of its own, of 5.4 GB with its CUDA
 # packages. Run it before a release, and when torch has one; it is no part of `make test`.

@@ -110,7 +110,9 @@ def check_table(file: Path) -> None:
     [pytest.param(1, 0, id="few"), pytest.param(KILLS, 1, id="many", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize("file_format", ["npy", "bin"])
-@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "enable", [True, pytest.param(False, marks=pytest.mark.long)], ids=["sync", "async"]
+)
 def test_killed_at_random_moments(tmp_path: Path, enable, file_format, kills, seed) -> None:
     moment = random.Random(seed)
     killed = finished = 0

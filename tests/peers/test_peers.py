@@ -45,7 +45,7 @@ def entry_of(case: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("engine", "sample"), [("native", ["--most=2"]), ("python", ["--most=1", "--chunk=0/2"])]
+    ("engine", "sample"), [("native", ["--most=1"]), ("python", ["--most=1", "--chunk=0/4"])]
 )
 def test_sampled_peers_are_the_same_when_watched(engine: str, sample: list[str]) -> None:
     checked(engine, *sample)

@@ -15,7 +15,7 @@ from opscope.events import IO, BaseSink, Node, Output, Outside, Phase, Stack, St
 from opscope.messages import forget_said
 from opscope.meter import Meter
 from opscope.pipeline import Pipeline
-from opscope.rows import Kinds, Rows
+from opscope.rows import Rows, ValueTypes
 from opscope.stats.engine import NumpyEngine
 from opscope.stats.memory import PlainMemory, address_of, records_in
 from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES
@@ -445,14 +445,14 @@ def made(records: list[bytearray], moments: list[int]) -> Rows:
 
 
 def test_kinds_are_numbered_in_the_order_they_come() -> None:
-    kinds = Kinds()
+    kinds = ValueTypes()
     assert [kinds.add(("float32", (n,))) for n in range(3)] == [0, 1, 2]
     assert kinds.number_of["float32", (1,)] == 1
     assert kinds.by_number[2] == ("float32", (2,))
 
 
 def test_kinds_are_numbered_in_turn_and_stay() -> None:
-    kinds = Kinds()
+    kinds = ValueTypes()
     for n in range(REMEMBERED + 3):
         assert kinds.add(("float32", (n,))) == n
     assert kinds.number_of["float32", (2,)] == 2
