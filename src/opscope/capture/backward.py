@@ -9,6 +9,7 @@ import torch
 
 from opscope.capture.failures import report_failure
 from opscope.capture.guards import quiet
+from opscope.capture.recognising import ends_in_gradients, fake_mode, levels_of_grad
 from opscope.capture.thread_state import (
     AFTER_BACKWARD,
     AWAITING_FORWARD,
@@ -16,7 +17,7 @@ from opscope.capture.thread_state import (
     FORWARD,
     ThreadState,
 )
-from opscope.capture.torch_program import TorchProgram, fake_mode, levels_of_grad
+from opscope.capture.torch_program import TorchProgram
 
 
 class BackwardCalls:
@@ -57,7 +58,7 @@ class BackwardCalls:
                 state.backward_depth -= 1
                 state.backward_base = base
                 if not state.backward_depth:
-                    if _ends_in_gradients(args, kwargs) and fake_mode() is None:
+                    if ends_in_gradients(args, kwargs) and fake_mode() is None:
                         program.clock.backward_ended()
                     self._leave_backward(state)
 
@@ -77,13 +78,3 @@ class BackwardCalls:
     def _sees_forward(self) -> bool:
         """Whether it will be seen that an operator is differentiable."""
         return self._program.watch.recording and not levels_of_grad()
-
-
-def _ends_in_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of autograd's engine is the backward of a step, not part of its loss.
-
-    `autograd.grad(create_graph=True)` makes a part of a loss, such as a penalty, or the inner step
-    of two; only `torch.func.grad` calls it for good, at its outermost level.
-    """
-    create_graph = args[2] if len(args) > 2 else False
-    return bool(kwargs.get("accumulate_grad")) or not create_graph or levels_of_grad() == 1

@@ -10,8 +10,9 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from opscope.capture.guards import quiet
+from opscope.capture.recognising import arguments
 from opscope.capture.thread_state import DATA, EARLY_DATA, FORWARD, SETUP
-from opscope.capture.torch_program import TorchProgram, tensor_arguments
+from opscope.capture.torch_program import TorchProgram
 from opscope.events import Outside
 
 
@@ -51,7 +52,7 @@ class DataLoading:
                 batch = original(iterator)
             if self._program.watch.recording:
                 with quiet():
-                    for name, tensor in tensor_arguments((batch,), {}):
+                    for name, tensor in arguments((batch,), {}):
                         self._program.watch.add_arrival(tensor, Outside("batch", name))
             return batch
 

@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from opscope.capture.guards import quiet
+from opscope.capture.recognising import arguments, fake_mode, has_parameters
 from opscope.capture.stacks import place_of
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, ThreadState
-from opscope.capture.torch_program import TorchProgram, fake_mode, say_compiled, tensor_arguments
+from opscope.capture.torch_program import TorchProgram, say_compiled
 from opscope.capture.updates import optimizers_stepping
 from opscope.events import Outside
 
@@ -64,7 +65,7 @@ class ModuleCalls:
         if state.backward_depth:
             return
         trains = module.training or _grad_enabled()
-        is_network = _has_parameters(module)
+        is_network = has_parameters(module)
         if is_network and fake_mode() is None:
             program.clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
         if not watch.recording:
@@ -79,7 +80,7 @@ class ModuleCalls:
                 watch.tell_pass()
                 if program.kept is not None:
                     program.kept.begin_pass()
-            for name, tensor in tensor_arguments(args, kwargs):
+            for name, tensor in arguments(args, kwargs):
                 if watch.source_of(tensor) == ("outside", "", ""):
                     watch.add_arrival(tensor, Outside("batch", name))
                 elif program.kept is not None:  # made by an operator, but a batch to the model
@@ -89,11 +90,3 @@ class ModuleCalls:
         program.networks()
         if type(module).__name__ == "OptimizedModule":
             say_compiled()
-
-
-def _has_parameters(module: nn.Module) -> bool:
-    """Whether a module is a network: losses and transforms have nothing to learn."""
-    for part in (module, *module._modules.values()):  # where most networks have some
-        if part is not None and any(each is not None for each in part._parameters.values()):
-            return True
-    return next(module.parameters(), None) is not None

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from opscope.capture import hook
 from opscope.capture.failures import report_failure
@@ -23,8 +19,6 @@ from opscope.capture.threads import Threads
 from opscope.capture.watching import OperatorWatch
 from opscope.messages import say_once
 from opscope.pipeline import Pipeline
-
-_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class TorchProgram:
@@ -84,23 +78,12 @@ class TorchProgram:
             self.seen_by.set_state(self.watch.recording, many, revision)
 
 
-def fake_mode() -> Any:
-    """The mode that makes tensors without memory, if it is on: what runs then is no training."""
-    return _dispatch_mode(_FAKE)
-
-
 def say_compiled() -> None:
     """Operators inside compiled regions are not seen."""
     say_once(
         "this program uses torch.compile: operators inside compiled regions are not looked "
         "into yet, only what runs outside them is recorded"
     )
-
-
-def levels_of_grad() -> int:
-    """How many `torch.func.grad` and the like are under way."""
-    stack = torch._C._functorch.get_interpreter_stack() or []
-    return sum(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
 
 
 @contextlib.contextmanager
@@ -110,25 +93,3 @@ def never_ending_training() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - watching must never end training
         report_failure(error)
-
-
-def tensor_arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
-    """Tensors among a call's arguments, named by position or key, two levels deep."""
-    found: list[tuple[str, Tensor]] = []
-    for index, value in enumerate(args):
-        _add_tensors(f"input{index}", value, 2, found)
-    for key, value in kwargs.items():
-        _add_tensors(key, value, 2, found)
-    return found
-
-
-def _add_tensors(name: str, value: Any, depth: int, found: list[tuple[str, Tensor]]) -> None:
-    # Not a closure: one that calls itself keeps all it sees until the next garbage collection.
-    if isinstance(value, Tensor):
-        found.append((name, value))
-    elif depth and isinstance(value, dict):
-        for key, item in value.items():
-            _add_tensors(f"{name}.{key}", item, depth - 1, found)
-    elif depth and isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            _add_tensors(f"{name}.{index}", item, depth - 1, found)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -19,6 +17,7 @@ from torch.optim.optimizer import (
 
 from opscope.capture.guards import plain_torch, quiet
 from opscope.capture.parameters import parameter_facts
+from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
 from opscope.events import ParameterFact
@@ -36,7 +35,7 @@ class Updates:
 
     def __init__(self, program: TorchProgram) -> None:
         self._program = program
-        _find_optimizers(program.clock.add)
+        find_optimizers(program.clock.add)
         wrap = program.patches.wrap
         wrap(Optimizer, "__init__", self._optimizer_init)
         wrap(torch.amp.GradScaler, "scale", program.losses.scaling)
@@ -173,19 +172,3 @@ def optimizers_stepping() -> list[Any]:
         if frame.f_code is _STEP:
             found.append(frame.f_locals.get("self"))
     return found
-
-
-def _find_optimizers(add: Callable[[Any], None]) -> None:
-    """Optimizers made before capture started, without those that nobody uses any more."""
-    kinds = {Optimizer}
-    todo = [Optimizer]
-    while todo:
-        more = todo.pop().__subclasses__()
-        kinds.update(more)
-        todo += more
-    found = [weakref.ref(candidate) for candidate in gc.get_objects() if type(candidate) in kinds]
-    if found:
-        gc.collect()
-    for reference in found:
-        if (optimizer := reference()) is not None:
-            add(optimizer)
