@@ -209,6 +209,8 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
         "to nowhere",
         "stats 1-ReLU/relu-op0",
         "print p:0.bias 0:3",
+        "previous p:nowhere",
+        "recheck TL max_gt=1000000",
         "hits",
         "terminate",
         "quit",
@@ -226,6 +228,7 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
     for expected in ("waiting, step 0", "condition=OO", "nonsense is no command", "shape      [3]"):
         assert expected in done.stdout, done.stdout
     assert 'there is no node "nowhere"' in done.stdout and "no hits" in done.stdout
+    assert "there is no parameter nowhere" in done.stdout and "values checked" in done.stdout
     assert process.wait() == 130
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from live.conftest import TOKEN, TRAIN, Process, Server, free_port, typed, wait_for
 from opscope.live.wire import VERSION, decode, encode
+from opscope.locks import is_held
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -140,3 +143,35 @@ def test_a_training_that_lies_about_its_files_writes_nothing(server: Server) -> 
             listed = [["../escaped", 1, 5, 5], ["rank_0/../../escaped", 1, 5, 5]]
             link.send(encode({"kind": "answer", "id": question["id"], "result": listed}))
     assert not list(server.folder.rglob("*escaped*")) and not Path("/escaped").exists()
+
+
+def test_a_rank_that_comes_back_before_its_old_connection_is_gone(server: Server) -> None:
+    content = b'{"format": 2, "id": "twice"}'
+
+    def answer(link: ClientConnection) -> str:
+        question = decode(link.recv(timeout=10))
+        reply = {"kind": "answer", "id": question["id"]}
+        if question["verb"] == "files":
+            reply["result"] = [["run.json", 1, len(content), len(content)]]
+        elif question["verb"] == "read":
+            reply["data"] = content
+        link.send(encode(reply))
+        return str(question["verb"])
+
+    hello = greeting(run="twice", directory="/elsewhere/twice", host="elsewhere", pid=4)
+    with contextlib.ExitStack() as links:
+        first = links.enter_context(connect(training_link(server), additional_headers=HEADERS))
+        first.send(hello)
+        assert decode(first.recv(timeout=10))["copies"]
+        answer(first)
+        second = links.enter_context(connect(training_link(server), additional_headers=HEADERS))
+        second.send(hello)
+        assert decode(second.recv(timeout=10))["copies"]
+        first.close()
+        assert [answer(second) for _ in range(4)].count("files") >= 2
+        (place,) = (server.folder / "opscope-runs").glob("twice-*")
+        assert (place / "run.json").read_bytes() == content
+        wait_for(lambda: is_held(place / "rank_0" / "lock"))
+        time.sleep(1)  # the first one has been given up by now
+        assert is_held(place / "rank_0" / "lock")
+    wait_for(lambda: not is_held(place / "rank_0" / "lock"))

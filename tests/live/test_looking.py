@@ -107,7 +107,9 @@ def test_a_parameter_as_it_was_a_step_before(held: Held) -> None:
     held.go("step")
     shown = held.ctl("parameter", "0.bias", "0:2", "--previous")
     assert "shape      [2]" in shown
-    assert "there is no parameter" in held.value(404, parameter="no.weight", previous=True)["error"]
+    for name in ("no.weight", "../../etc/passwd", "/etc/passwd"):
+        assert "there is no parameter" in held.value(404, parameter=name, previous=True)["error"]
+        assert "there is no node" in held.value(404, node=name)["error"]
 
 
 def test_a_whole_value_is_a_file(held: Held) -> None:

@@ -92,7 +92,7 @@ class Hub:
             return
         training.place = beside or mirror_place(self._copies, str(training.place), training.run_id)
         before = self._runs.get(run_key(training.place), {}).get(training.rank)
-        mirror = before.mirror if before is not None else None
+        mirror = before.hand_over_mirror() if before is not None else None
         training.mirror = mirror or Mirror(training.place, training.rank)
 
     def _beside(self, training: Training) -> Path | None:
@@ -100,7 +100,7 @@ class Hub:
         for ranks in self._runs.values():
             alive = [each for each in ranks.values() if each.alive]
             same = alive and training.run_id and alive[0].run_id == training.run_id
-            if same and all(each.rank != training.rank for each in alive):
+            if same and all(each.rank != training.rank or each.is_same(training) for each in alive):
                 return alive[0].place
         return None
 

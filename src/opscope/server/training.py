@@ -135,6 +135,19 @@ class Training:
                 error = OpscopeError(f"rank {self.rank} is not connected any more")
                 waiting.set_exception(error)
 
+    def is_same(self, other: Training) -> bool:
+        """Whether both are connections of one process, which may not have ended the first."""
+        return (self.host, self.pid) == (other.host, other.pid)
+
+    def hand_over_mirror(self) -> Mirror | None:
+        """The copy of this rank goes on with another connection of it."""
+        mirror, self.mirror = self.mirror, None
+        if self.follower is not None:
+            self.follower.cancel()
+        if mirror is not None:
+            mirror.close()
+        return mirror
+
     def facts(self) -> Message:
         """For whoever looks."""
         return {
