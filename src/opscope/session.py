@@ -126,6 +126,7 @@ class Session:
             self.watch.on_change = capture.reconsider
             capture.on_bad_output(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch
+            self.watch.bad_gradients = capture.bad_gradients
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
                 self._hit_state.values = self.watch.witness.values
@@ -315,6 +316,7 @@ class Session:
         from opscope.judge.watch_set import load, quick
         from opscope.watch.fact_log import FactLog
         from opscope.watch.hit_log import HitLog
+        from opscope.watch.note_log import NoteLog
         from opscope.watch.reaction import Reaction, kinds_of
         from opscope.watch.saving import HitState
         from opscope.watch.sink import WatchSink
@@ -332,6 +334,7 @@ class Session:
             include=settings.include,
             state=self._hit_state,
             facts=FactLog(self.run_directory),
+            notes=NoteLog(self.run_directory),
         )
         return self.watch
 

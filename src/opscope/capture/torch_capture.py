@@ -29,7 +29,7 @@ from opscope.capture.fallback import Fallback
 from opscope.capture.guards import plain_torch, quiet
 from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
-from opscope.capture.parameters import Names, parameter_facts
+from opscope.capture.parameters import Names, bad_gradients, parameter_facts
 from opscope.capture.patches import Patches
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
@@ -97,6 +97,7 @@ class TorchCapture:
         self._hooks: list[Any] = []
         self._losses: list[tuple[Callable[[], float], Node | None, int | None]] = []
         self._unscaled: dict[int, Tensor] = {}
+        self._about_to_step: Optimizer | None = None
         self._withheld: list[Callable[[], float]] = []
         """For optimizers that skip updates themselves: whether they did in this step."""
         self._began = 0.0
@@ -484,13 +485,21 @@ class TorchCapture:
         def facts() -> list[ParameterFact]:
             return parameter_facts(self._names, self._clock.live(), optimizer)
 
-        with plain_torch(), _never_ending_training():
-            self._pipeline.before_update(self._watch.calls_so_far(), losses, facts)
+        self._about_to_step = optimizer
         try:
+            with plain_torch(), _never_ending_training():
+                self._pipeline.before_update(self._watch.calls_so_far(), losses, facts)
             self.on_safe_point(self._watch.step, True)
         except BaseException:
             self._threads.local.state.stepping = None  # or this would keep the optimizer alive
             raise
+        finally:
+            self._about_to_step = None
+
+    def bad_gradients(self) -> list[str]:
+        """Return the parameters whose gradient, about to be used, is not finite."""
+        optimizer = self._about_to_step
+        return [] if optimizer is None else bad_gradients(self._names, optimizer)
 
     def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
         """A closure computes a loss: what runs inside it is forward."""

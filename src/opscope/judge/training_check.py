@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ class SeenStep:
     """All rows of the step."""
     skipped: bool = False
     """Whether a gradient scaler withheld the update."""
+    used_losses: Callable[[], Collection[int]] = tuple
+    """Which losses that are not finite an update comes of, by their place."""
 
 
 class TrainingCheck:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +14,10 @@ import numpy as np
 from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, Explanation, Known, explain
-from opscope.judge.origin.birth import Birth, Status
+from opscope.judge.origin.arrival import spoilt
+from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import Records, Soundness
+from opscope.judge.origin.writing import BUFFER, GRADIENT, PARAMETER, STATE
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
 Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
@@ -48,25 +51,14 @@ def find_origin(
     is a call.
     """
     ends = [call for call in (*step.losses, suspect) if call is not None]
-    births = [birth for birth in step.soundness.births if counts(birth)]
+    births = [birth for birth in step.soundness.arrived if counts(birth)]
     births = births or step.soundness.leading_to(step.soundness.births, ends)
     if births:
         return min(births, key=lambda birth: birth.call)
     for call in ends:
-        if (found := _took_over(step.soundness, call)) is not None:
+        if (found := step.soundness.took_over(call)) is not None:
             return found
     return None
-
-
-def _took_over(soundness: Soundness, call: int) -> Birth | None:
-    """The first value with nothing finite left, among those a call's outputs come from."""
-    places = soundness.ancestors(call)
-    if not places:
-        return None
-    whole = [place for place in places if soundness.bad[place].finite == 0]
-    chosen = min(whole) if whole else max(places)
-    node = soundness.calls.nodes[chosen[0]]
-    return Birth(node, *chosen, soundness.bad[chosen], of=Status.ON_PURPOSE)
 
 
 def verdict(step: Step, origin: Birth) -> dict[str, Any]:
@@ -102,7 +94,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "outputs": [_value(step, call, OUTPUT, slot) for slot in range(len(node.outputs))],
         "reached": _reached(step),
         "spread": _spread(soundness, origin),
-        "others": len(soundness.births) - 1 if soundness.births else 0,
+        "others": max(0, len(soundness.arrived) - 1),
         "before": _before(step, origin),
         "abnormal": _abnormal(step, origin),
     }
@@ -145,15 +137,14 @@ def source_text(source: Source) -> str:
 
 
 def _reached(step: Step) -> dict[str, Any]:
-    soundness = step.soundness
-    loss = any(
-        call is not None and any((call, s) in soundness.status for s in range(4))
-        for call in step.losses
-    )
+    bad = step.soundness.bad_slots
+    kinds = Counter(what.kind for what in spoilt(step.soundness.calls, bad))
     return {
-        "loss": loss,
-        "gradients": len(soundness.reached_gradient),
-        "parameters": len(soundness.reached_parameter),
+        "loss": any(call in bad for call in step.losses),
+        "gradients": kinds[GRADIENT],
+        "parameters": kinds[PARAMETER],
+        "buffers": kinds[BUFFER],
+        "state": kinds[STATE],
     }
 
 
@@ -309,9 +300,12 @@ def _shown(value: dict[str, Any]) -> str:
 def _shown_reach(data: dict[str, Any]) -> str:
     reached, spread = data["reached"], data["spread"]
     parts = ["the loss"] if reached["loss"] else []
-    for key, word in (("gradients", "gradient"), ("parameters", "parameter")):
-        if reached[key]:
-            parts.append(f"{reached[key]} {word}{'s' if reached[key] > 1 else ''}")
+    for word in ("gradient", "parameter", "buffer"):
+        count = reached[f"{word}s"]
+        if count:
+            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
+    if reached["state"]:
+        parts.append("the optimizer's state")
     where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
     return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
 
