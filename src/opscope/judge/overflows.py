@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import Loss, Node, StepRecord, UpdateFact
+from opscope.events import TRAINING_GRAPH, Loss, Node, StepRecord, UpdateFact
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.notes import MASKED, SKIPPED, Note
 from opscope.judge.origin import arrival, noticing
 from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.soundness import Soundness
 from opscope.judge.table import Table
 from opscope.judge.value_hits import birth_hit
@@ -61,7 +62,7 @@ class Overflows:
     def check(self, watchpoints: Sequence[Watchpoint], part: Part, rank: int) -> Iterator[Hit]:
         """Find the hits among more rows of the step."""
         born = self.soundness.follow(part.records, part.calls)
-        arrived = self._arrived(part)
+        arrived = self._arrived(part, born)
         for watchpoint in _of_overflow(watchpoints):
             if self._findings is not None:
                 self._findings.count(watchpoint, len(part.records))
@@ -87,14 +88,18 @@ class Overflows:
 
     # ------------------------------------------------------------------ what has arrived
 
-    def _arrived(self, part: Part) -> list[Birth]:
-        """The births that have led to something that counts since the last look."""
+    def _arrived(self, part: Part, born: Sequence[Birth]) -> list[Birth]:
+        """The births that have led to something that counts since the last look.
+
+        Of phases that a person has asked for besides training, everything counts.
+        """
         soundness = self.soundness
         if not soundness.bad_slots and not soundness.births:
             return []
         ends = arrival.ends(part.calls, soundness.bad_slots, part.losses, part.updates, part.ended)
         if part.ended is not None and not part.ended.complete:
             ends += self._left_with(part)
+        ends += [birth.call for birth in born if birth.node.graph != TRAINING_GRAPH]
         return [birth for birth in soundness.arrive(ends) if self._table.is_watched(birth.node)]
 
     def _left_with(self, part: Part) -> list[int]:
@@ -125,7 +130,8 @@ class Overflows:
                 self.on_skipped(part.step)
             return
         waiting = [b for b in soundness.births if b not in soundness.arrived]
-        waiting = [b for b in waiting if self._is_of_interest(b)]
+        # A view makes nothing: it shows memory that is yet to be written.
+        waiting = [b for b in waiting if self._is_of_interest(b) and not is_transparent(b.node)]
         if not waiting:
             return
         skipped = self._skipped(part, waiting)

@@ -35,7 +35,7 @@ class Training:
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
         self.frozen_in: dict[int, frozenset[str]] = {}
-        """Step → what was frozen in it, of the last steps that were asked about."""
+        """Step → what was frozen at all its updates, of the last steps that were asked about."""
         self.ask_until = -1
         """Facts are wanted of every step up to this one."""
         self.compared: tuple[int, int] = (-1, -1)
@@ -63,7 +63,8 @@ class Training:
     def observe_facts(self, step: int, facts: Sequence[ParameterFact]) -> None:
         """Note what training does with each parameter, as an optimizer is about to step."""
         first = step not in self.frozen_in
-        self.frozen_in[step] = frozenset(fact.name for fact in facts if fact.frozen)
+        frozen = frozenset(fact.name for fact in facts if fact.frozen)
+        self.frozen_in[step] = frozen if first else self.frozen_in[step] & frozen
         while len(self.frozen_in) > _FACTS_KEPT:
             del self.frozen_in[min(self.frozen_in)]
         for fact in facts:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opscope.calls import Calls
-from opscope.events import Loss, StepRecord, UpdateFact
+from opscope.events import Loss, Phase, StepRecord, UpdateFact
+from opscope.judge.origin import walking
 from opscope.judge.origin.birth import Place
 from opscope.judge.origin.walking import BadSlots
 from opscope.judge.origin.writing import (
@@ -28,7 +29,10 @@ def ends(
     updates: Sequence[UpdateFact],
     ended: StepRecord | None,
 ) -> list[int]:
-    """Return the calls in which something bad has arrived so far in a step."""
+    """Return the calls in which something bad has arrived so far in a step.
+
+    Where nothing is trained, what no operator reads on is what the script wanted.
+    """
     withheld = ended is not None and ended.skipped
     found = [losses[index].call for index in used_losses(calls, losses, updates, ended)]
     for update in updates:
@@ -36,7 +40,13 @@ def ends(
         found += (_call(writes.get(Written(GRADIENT, name))) for name in update.gradients)
     kept = {what: place for what, place in spoilt(calls, bad).items() if what.kind != GRADIENT}
     found += (place[0] for what, place in kept.items() if not withheld or what.kind == BUFFER)
+    if ended is not None and ended.complete and not _trains(calls):
+        found += walking.leaves(calls, bad)
     return [call for call in found if call is not None and call in bad]
+
+
+def _trains(calls: Calls) -> bool:
+    return any(node.phase is Phase.BACKWARD for node in calls.nodes)
 
 
 def spoilt(calls: Calls, bad: BadSlots) -> dict[Written, Place]:

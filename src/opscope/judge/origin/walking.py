@@ -42,6 +42,18 @@ def ancestors(calls: Calls, bad: BadSlots, call: int) -> list[Place]:
     return list(seen)
 
 
+def leaves(calls: Calls, bad: BadSlots) -> list[int]:
+    """Return the calls whose first output is bad, and read by no other that makes something."""
+    read = {
+        place[0]
+        for call, node in enumerate(calls.nodes)
+        if node.outputs
+        for place in feeding(calls, call)
+        if place is not None
+    }
+    return [call for call, slots in bad.items() if 0 in slots and call not in read]
+
+
 def behind(calls: Calls, call: int) -> Iterator[Place]:
     """Yield what the rest of a tensor is of which a call wrote a part, the latest first."""
     for _ in range(_WRITES_BACK):
