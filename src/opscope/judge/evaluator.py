@@ -53,7 +53,7 @@ class Evaluator:
         Without edges it is not known where NaN and Inf began.
         """
         self.table = table
-        self.training = Training(table, rank, findings)
+        self.training = Training(table, rank, findings, kind_of)
         self.overflows = Overflows(Soundness(bad_inputs), table, findings)
         self.on_uses: Callable[[int, Uses], None] = lambda step, uses: None
         """Called with the parameters that a complete step used, and their rows."""
@@ -121,6 +121,7 @@ class Evaluator:
                 record.calls,
                 self.soundness.records,
                 record.skipped,
+                self.soundness.row,
                 lambda: arrival.used_losses(record.calls, record.losses, updates, record),
             )
         )

@@ -90,19 +90,24 @@ class Soundness:
             # What a loader stacks is a batch by another name once it is handed out.
             leading += [b for b in self.births if b.entered and operators.is_in_loader(b.node)]
         leading += [b for b in self.births if b.entered in known and b not in leading]
-        if ends and not leading and not self.arrived:
-            leading = self._unexplained(ends)
+        leading += self._unexplained(ends, bool(leading or self.arrived))
         fresh = [birth for birth in dict.fromkeys(leading) if birth not in self.arrived]
         self.arrived = sorted([*self.arrived, *fresh], key=when)
         return sorted(fresh, key=when)
 
-    def _unexplained(self, ends: Sequence[int]) -> list[Birth]:
-        """Something bad has arrived, but nothing was seen that leads there all the way."""
-        entered = [birth for birth in self.births if birth.entered is not None]
-        if entered:
-            return entered
-        found = (self.took_over(call) for call in ends)
-        return [birth for birth in found if birth is not None][:1]
+    def _unexplained(self, ends: Sequence[int], has_others: bool) -> list[Birth]:
+        """What stands for ends that no birth leads to: purpose that took over, or the unseen."""
+        found: list[Birth] = []
+        for call in ends:
+            slots = self.bad_slots.get(call, ())
+            if not slots or self.leading_to(self.births, [call]):
+                continue
+            if all(self.status[call, slot] is Status.ON_PURPOSE for slot in slots):
+                taken = self.took_over(call)
+                found += [] if taken is None else [taken]
+            elif not has_others:
+                found += [birth for birth in self.births if birth.entered is not None]
+        return found[:1] if found and found[0].entered is None else found
 
     def took_over(self, call: int) -> Birth | None:
         """Where infinities on purpose left nothing else, among what a call's outputs come from."""
