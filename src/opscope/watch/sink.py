@@ -33,6 +33,7 @@ from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import has_bad, joined
 from opscope.watch.compared import Compared
+from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
 from opscope.watch.fact_log import FactLog
 from opscope.watch.hit_log import HitLog
@@ -102,6 +103,9 @@ class WatchSink(BaseSink):
         self._evaluator.overflows.on_skipped = self._say_skipped
         self._evaluator.overflows.on_note = self.notes.add
         self._teller = Teller(log, reaction, state)
+        self._teller.culprit = lambda birth: culprit(
+            birth, self.witness.values(birth), self.witness.entered(birth)
+        )
         self.ranks = Ranks()
         self._under_way = 0
         """On a GPU this is not always the step that is looked at."""

@@ -34,6 +34,8 @@ class Teller:
         self.reaction = reaction
         self.stopping: Hit | None = None
         """The hit that ends training, once there is one."""
+        self.culprit: Callable[[Birth], str] = lambda birth: ""
+        """Says which element of what an operator made is bad, if that is known."""
         self._state = state
         self._verdicts = 0
         self._lines: Counter[int] = Counter()
@@ -68,6 +70,7 @@ class Teller:
         if origin is None:
             return hit
         data = verdicts.verdict(step, origin)
+        data["culprit"] = self.culprit(origin)
         if self._state is not None:
             data["state"] = self._state.save(step.step, origin, data)
         self._verdicts += 1

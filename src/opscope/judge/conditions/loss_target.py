@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 from opscope.calls import Calls
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, forward_calls
+from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
 from opscope.judge.outcome import Params
+from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
 from opscope.stats.record import INPUT
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
+_WRITTEN = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "zero")
+"""Labels that are written there are meant: in contrastive losses the first one is the match."""
 _FEW = 4
 """Fewer labels than these may well be equal."""
 
@@ -36,7 +39,9 @@ class LossTarget(GraphCheck):
         for call, node in forward_calls(calls, *_BINARY):
             yield Spot(call, node, "binary")
         for call, node in forward_calls(calls, *_CLASSES):
-            yield Spot(call, node, "classes")
+            made = maker(calls, call, 1)
+            if made is None or base_type(calls.nodes[made]) not in _WRITTEN:
+                yield Spot(call, node, "classes")
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find targets outside [0, 1], and labels that are always one class."""

@@ -16,12 +16,14 @@ from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, Explanation, Known, explain
 from opscope.judge.origin.arrival import spoilt
 from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.divergence import ADVICE, divergence, in_words
 from opscope.judge.origin.soundness import Records, Soundness
 from opscope.judge.origin.writing import BUFFER, GRADIENT, PARAMETER, STATE
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
 Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
 _BEFORE = 5
+_HISTORY = 5
 _FLOOR = 1e3
 _JUMP = 10.0
 
@@ -66,6 +68,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     node, call, soundness = origin.node, origin.call, step.soundness
     frame = node.stack.where
     explanation = _explain(step, origin)
+    growth = _divergence(step, origin)
     sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
@@ -86,7 +89,10 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "slot": origin.slot,
         "bad": origin.bad._asdict(),
         "what": explanation.what,
-        "advice": explanation.advice,
+        "advice": explanation.advice if growth is None else ADVICE,
+        "divergence": growth,
+        "history": _history(step, origin),
+        "culprit": None,
         "inputs": [
             {**_value(step, call, INPUT, slot), "source": source_text(source)}
             for slot, source in enumerate(sources)
@@ -105,7 +111,36 @@ def _explain(step: Step, origin: Birth) -> Explanation:
     slots = range(len(soundness.calls.sources_of(call)))
     inputs = [_known(step, soundness.row(call, INPUT, slot)) for slot in slots]
     slot = origin.slot if origin.entered is None else 0
-    return explain(Case(origin, inputs, _known(step, soundness.row(call, OUTPUT, slot))))
+    output = _known(step, soundness.row(call, OUTPUT, slot))
+    return explain(Case(origin, inputs, output, step.step))
+
+
+def _divergence(step: Step, origin: Birth) -> dict[str, Any] | None:
+    """How values grew before this step, unless they came in from outside."""
+    entered = origin.entered is not None and origin.entered.kind != "parameter"
+    if step.earlier is None or not len(step.earlier) or entered:
+        return None
+    nodes = step.soundness.calls.nodes
+    losses = {nodes[call].id for call in step.losses if call is not None}
+    now = step.soundness.records()
+    return divergence(step.earlier, now[now["call"] < origin.call], step.nodes, losses)
+
+
+def _history(step: Step, origin: Birth) -> list[dict[str, Any]]:
+    """What the first input of the origin was in the steps before."""
+    if step.earlier is None or not len(step.earlier):
+        return []
+    rows, sources = step.earlier, step.soundness.calls.sources_of(origin.call)
+    slot = origin.slot if origin.entered is not None else 0
+    source = sources[slot] if slot < len(sources) else None
+    if isinstance(source, Output):
+        mine = (rows["node"] == source.node.id) & (rows["slot"] == source.slot)
+        mine &= rows["io"] == OUTPUT
+    else:
+        mine = (rows["node"] == origin.node.id) & (rows["slot"] == slot) & (rows["io"] == INPUT)
+    found = {int(row["step"]): row_from(row) for row in rows[mine]}
+    last = sorted(found)[-_HISTORY:]
+    return [{"step": at, "min": found[at].min, "max": found[at].max} for at in last]
 
 
 def _known(step: Step, record: np.void | None) -> Known | None:
@@ -251,11 +286,7 @@ def text(data: dict[str, Any]) -> list[str]:
     entered = data["entered"]
     lines = [
         f"NaN or Inf in {moment(data['step'], data['pass'])}, rank {data['rank']}: "
-        + (
-            f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
-            if entered
-            else "it began here"
-        ),
+        + (_shown_entry(entered) if entered else "it began here"),
         f"  operator  {data['name']}  ({data['op']}, {data['phase']})",
     ]
     if data["forward"]:
@@ -263,9 +294,15 @@ def text(data: dict[str, Any]) -> list[str]:
     lines.append(f"  scope     {data['scope']}")
     if data["where"]:
         lines.append(f"  code      {shown_place(data['where'])}  {data['code']}")
+    if data["divergence"]:
+        lines.append(f"  growth    {in_words(data['divergence'])}")
     lines.append(f"  what      {data['what']}")
+    if data["culprit"]:
+        lines.append(f"  culprit   {data['culprit']}")
     lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
     lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
+    if data["history"]:
+        lines.append(f"  history   input was {_shown_history(data['history'])}")
     lines.append(f"  reached   {_shown_reach(data)}")
     if data["abnormal"]:
         odd = data["abnormal"]
@@ -277,6 +314,19 @@ def text(data: dict[str, Any]) -> list[str]:
     lines.append(f"  advice    {data['advice']}")
     lines.append(f"origin: {shown_place(data['where'])}" if data["where"] else "origin: unknown")
     return lines
+
+
+def _shown_entry(entered: dict[str, str]) -> str:
+    if entered["kind"] == "rank":
+        return "it came from another rank"
+    return f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
+
+
+def _shown_history(history: list[dict[str, Any]]) -> str:
+    return ", ".join(
+        f"{each['min'] + 0.0:.4g} … {each['max'] + 0.0:.4g} in step {each['step']}"
+        for each in history
+    )
 
 
 def _shown(value: dict[str, Any]) -> str:
