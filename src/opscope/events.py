@@ -207,6 +207,17 @@ class ParameterFact(NamedTuple):
         return cls(name, *(bool(bits & bit) for bit in (1, 2, 4, 8)))
 
 
+class UpdateFact(NamedTuple):
+    """What is not finite as an optimizer is about to step, of what it is about to use."""
+
+    call: int
+    """How many calls of the step there were."""
+    losses: tuple[int, ...] = ()
+    """Losses that the update comes of, by their place among those of the step."""
+    gradients: tuple[str, ...] = ()
+    """The parameters whose gradients are not finite."""
+
+
 @dataclass
 class Snapshot:
     """The state of training, as tensors by name; `facts` are what is no tensor."""

@@ -130,6 +130,7 @@ class Session:
             self.watch.on_change = capture.reconsider
             capture.bad_outputs.add(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch
+            self.watch.bad_gradients = capture.bad_gradients
             if self._hit_state is not None:
                 self._hit_state.snapshot = capture.keep_state()
                 self._hit_state.values = self.watch.witness.values
@@ -313,6 +314,7 @@ class Session:
         from opscope.judge.watch_set import load, quick
         from opscope.watch.fact_log import FactLog
         from opscope.watch.hit_log import HitLog
+        from opscope.watch.note_log import NoteLog
         from opscope.watch.reaction import Reaction, kinds_of
         from opscope.watch.saving import HitState
         from opscope.watch.sink import WatchSink
@@ -330,6 +332,7 @@ class Session:
             include=settings.include,
             state=self._hit_state,
             facts=FactLog(self.run_directory),
+            notes=NoteLog(self.run_directory),
         )
         return self.watch
 

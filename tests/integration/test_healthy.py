@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from helpers.forked import forked_python
+from helpers.forked import forked_python, launched
 from helpers.same_answer import check_dump, check_run, is_recommended, live_hits
 from opscope.read.run import open_run
 
@@ -46,3 +46,12 @@ def test_healthy_trainings_are_silent(module: str, names: list[str], tmp_path: P
         assert len([step for step in steps if step.complete]) >= 20, name
         check_run(run)
         check_dump(run, tmp_path / name / "dump")
+
+
+def test_a_sharded_training_is_silent(tmp_path: Path) -> None:
+    script = HEALTHY.parent / "healthy_sharded.py"
+    done = launched("run", "--no-page", "--run-dir", tmp_path / "run", script, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "internal error" not in done.stderr
+    assert live_hits(tmp_path / "run") == []
+    assert [len(open_run(tmp_path / "run").rank(n).steps) >= 4 for n in (0, 1)] == [True, True]

@@ -14,6 +14,7 @@ from opscope.analysis.scope import NO_COUNTS, Counts, Scope
 from opscope.events import Phase
 from opscope.judge.findings import Findings, Unchecked
 from opscope.judge.hits import Hit
+from opscope.judge.notes import Note
 from opscope.judge.watch_set import WatchSet
 from opscope.read.dump import Dump
 from opscope.read.run import Run
@@ -35,6 +36,8 @@ class Checked:
     """What the recording itself lacks."""
     values: int = 0
     """How often a value was checked by a watchpoint."""
+    harmless: list[Note] = field(default_factory=list)
+    """NaN and Inf in batches that the script skipped, or that were masked: no hits."""
 
     @property
     def unchecked_values(self) -> int:
@@ -49,6 +52,7 @@ class Checked:
             "notes": self.notes,
             "values": self.values,
             "unchecked_values": self.unchecked_values,
+            "harmless": [note.to_json() for note in self.harmless],
         }
 
 
@@ -71,19 +75,27 @@ def check(
     wants_step = steps or (lambda step: True)
     phases = frozenset(include)
     scopes = [Scope(n, wants_step, phases, counts.get(n, NO_COUNTS)) for n in chosen]
+    harmless: list[Note] = []
     if isinstance(recorded, Run):
-        hits = _check_run(recorded, watch, scopes, findings, progress)
+        hits = _check_run(recorded, watch, scopes, findings, progress, harmless)
     else:
         hits = _check_dump(recorded, watch, scopes, findings, progress)
-    return Checked(sorted(hits, key=_order), findings.unchecked, findings.notes, findings.values)
+    hits.sort(key=_order)
+    return Checked(hits, findings.unchecked, findings.notes, findings.values, harmless)
 
 
 def _check_run(
-    run: Run, watch: WatchSet, scopes: Sequence[Scope], findings: Findings, progress: Progress
+    run: Run,
+    watch: WatchSet,
+    scopes: Sequence[Scope],
+    findings: Findings,
+    progress: Progress,
+    harmless: list[Note],
 ) -> list[Hit]:
     checks = [RunCheck(run, run.rank(s.rank), watch.enabled, s, findings) for s in scopes]
     for place, each in enumerate(checks):
         each.check(_part_of(progress, place, len(checks)))
+        harmless += each.notes
     hits = [hit for each in checks for hit in each.hits]
     return [*hits, *check_ranks(checks, scopes[0].wants_step, findings)] if checks else hits
 

@@ -17,6 +17,7 @@ from opscope.judge.evaluator import Evaluator, Part, Uses, needs_every_step
 from opscope.judge.findings import Findings
 from opscope.judge.history import digests
 from opscope.judge.hits import Hit
+from opscope.judge.notes import Note
 from opscope.judge.table import Table, says_ignore
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.hits import read_hits
@@ -41,6 +42,8 @@ class RunCheck:
         findings: Findings,
     ) -> None:
         self.hits: list[Hit] = []
+        self.notes: list[Note] = []
+        """What did no harm."""
         self.signatures: dict[int, int] = {}
         """By step: a number that is another one if some parameter is."""
         self._run = run
@@ -63,6 +66,7 @@ class RunCheck:
             findings=findings,
         )
         self.evaluator.on_uses = self._note_parameters
+        self.evaluator.overflows.on_note = self._add_note
         self.evaluator.watch(self._watchpoints)
         if not self.facts.has_parameters:
             self._infer_facts()
@@ -109,7 +113,9 @@ class RunCheck:
             self.evaluator.training.observe_facts(step, update)
         self._learn(records)
         losses = () if record is None else record.losses
-        hits = self.evaluator.examine(Part(step, calls, records, losses, record))
+        updates, raised = ((), ()) if facts is None else (facts.not_finite, facts.raised)
+        part = Part(step, calls, records, losses, record, updates, raised)
+        hits = self.evaluator.examine(part)
         self.evaluator.end_step()
         return hits
 
@@ -131,6 +137,10 @@ class RunCheck:
             numbers, records = uses
             names = [self.evaluator.table.parameters[number] for number in numbers.tolist()]
             self.signatures[step] = hash(frozenset(digests(names, records).items()))
+
+    def _add_note(self, note: Note) -> None:
+        if self._scope.wants_step(note.step):
+            self.notes.append(note)
 
     def _can_be_checked(self, watchpoint: Watchpoint) -> bool:
         """Whether a run can be asked; if not, what it found itself counts."""

@@ -189,6 +189,26 @@ def parameter_facts(
     ]
 
 
+def bad_gradients(names: Names, stepping: torch.optim.Optimizer) -> list[str]:
+    """Which parameters of an optimizer have a gradient that is not finite now."""
+    own = {id(p) for p in _owned(stepping)}
+    return [
+        name
+        for name, parameter in names.parameters()
+        if id(parameter) in own and not _is_finite(parameter.grad)
+    ]
+
+
+def _is_finite(gradient: torch.Tensor | None) -> bool:
+    if gradient is None or gradient.device.type == "meta":
+        return True
+    try:
+        values = gradient.coalesce().values() if gradient.is_sparse else gradient
+        return bool(torch.isfinite(getattr(values, "_local_tensor", values)).all().item())
+    except (RuntimeError, NotImplementedError):
+        return True  # of a kind that has no elements to look at
+
+
 def _owned(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     for group in optimizer.param_groups:
         yield from group["params"]

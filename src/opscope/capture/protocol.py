@@ -56,6 +56,9 @@ class Capture(Protocol):
     def is_replicated(self) -> bool:
         """Whether a module runs as a replica of those of other ranks."""
 
+    def bad_gradients(self) -> list[str]:
+        """Return the parameters whose gradient, about to be used, is not finite."""
+
     def hold_batch(self) -> None:
         """Something looks wrong: keep the batch there is, if batches are kept."""
 

@@ -110,6 +110,10 @@ class TorchCapture:
             for module in self._program.names.roots()
         )
 
+    def bad_gradients(self) -> list[str]:
+        """Return the parameters whose gradient, about to be used, is not finite."""
+        return self._updates.bad_gradients() if self._updates is not None else []
+
     def hold_batch(self) -> None:
         """Something looks wrong: keep the batch there is, if batches are kept."""
         if self._program.kept is not None:

@@ -16,7 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.guards import plain_torch, quiet
-from opscope.capture.parameters import parameter_facts
+from opscope.capture.parameters import bad_gradients, parameter_facts
 from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
@@ -35,6 +35,7 @@ class Updates:
 
     def __init__(self, program: TorchProgram) -> None:
         self._program = program
+        self._about_to_step: Optimizer | None = None
         find_optimizers(program.clock.add)
         wrap = program.patches.wrap
         wrap(Optimizer, "__init__", self._optimizer_init)
@@ -91,15 +92,22 @@ class Updates:
         def facts() -> list[ParameterFact]:
             return parameter_facts(program.names, program.clock.live(), optimizer)
 
-        with plain_torch(), never_ending_training():
-            program.pipeline.before_update(
-                program.watch.calls_so_far(), program.losses.so_far, facts
-            )
+        self._about_to_step = optimizer
         try:
+            with plain_torch(), never_ending_training():
+                calls = program.watch.calls_so_far()
+                program.pipeline.before_update(calls, program.losses.so_far, facts)
             program.safe_points(program.watch.step, True)
         except BaseException:
             program.threads.local.state.stepping = None  # or this would keep the optimizer alive
             raise
+        finally:
+            self._about_to_step = None
+
+    def bad_gradients(self) -> list[str]:
+        """Return the parameters whose gradient, about to be used, is not finite."""
+        optimizer = self._about_to_step
+        return [] if optimizer is None else bad_gradients(self._program.names, optimizer)
 
     def _wrap_closure(self, state: ThreadState, args: Any, kwargs: Any) -> Any:
         """A closure computes a loss: what runs inside it is forward."""

@@ -6,11 +6,22 @@ from opscope.judge.condition import Condition
 from opscope.judge.conditions.activation_dead import ACTIVATION_DEAD
 from opscope.judge.conditions.activation_saturated import ACTIVATION_SATURATED
 from opscope.judge.conditions.all_zero import TENSOR_ALL_ZERO
+from opscope.judge.conditions.batch_repeats import BATCH_REPEATS
+from opscope.judge.conditions.change_negligible import CHANGE_NEGLIGIBLE
 from opscope.judge.conditions.evaluation_differs import EVALUATION_DIFFERS
 from opscope.judge.conditions.frozen_parameter_changed import FROZEN_PARAMETER_CHANGED
+from opscope.judge.conditions.gradient_depth import GRADIENT_DEPTH
 from opscope.judge.conditions.gradient_not_cleared import GRADIENT_NOT_CLEARED
+from opscope.judge.conditions.input_scale import INPUT_SCALE
+from opscope.judge.conditions.loss_activation import LOSS_ACTIVATION
+from opscope.judge.conditions.loss_at_start import LOSS_AT_START
+from opscope.judge.conditions.loss_broadcast import LOSS_BROADCAST
+from opscope.judge.conditions.loss_diverges import LOSS_DIVERGES
 from opscope.judge.conditions.loss_not_finite import LOSS_NOT_FINITE
+from opscope.judge.conditions.loss_oscillates import LOSS_OSCILLATES
+from opscope.judge.conditions.loss_plateau import LOSS_PLATEAU
 from opscope.judge.conditions.loss_spike import LOSS_SPIKE
+from opscope.judge.conditions.loss_target import LOSS_TARGET
 from opscope.judge.conditions.operator_overflow import OPERATOR_OVERFLOW
 from opscope.judge.conditions.overflow import GRADIENT_EXPLODING, TENSOR_OVERFLOW, WEIGHT_OVERFLOW
 from opscope.judge.conditions.parameter_unchanged import PARAMETER_UNCHANGED
@@ -27,6 +38,7 @@ from opscope.judge.conditions.too_small import (
     TENSOR_TOO_SMALL,
     WEIGHT_TOO_SMALL,
 )
+from opscope.judge.conditions.training_in_eval_mode import TRAINING_IN_EVAL_MODE
 from opscope.judge.conditions.value_range import ACTIVATION_RANGE, TENSOR_RANGE
 from opscope.judge.conditions.weight_change import (
     WEIGHT_CHANGE_TOO_LARGE,
@@ -34,6 +46,7 @@ from opscope.judge.conditions.weight_change import (
 )
 from opscope.judge.conditions.weight_initialization import WEIGHT_INITIALIZATION
 from opscope.judge.conditions.weight_not_changed import WEIGHT_NOT_CHANGED
+from opscope.judge.conditions.weights_equal import WEIGHTS_EQUAL
 
 CONDITIONS: tuple[Condition, ...] = (
     TENSOR_OVERFLOW,
@@ -64,6 +77,19 @@ CONDITIONS: tuple[Condition, ...] = (
     FROZEN_PARAMETER_CHANGED,
     EVALUATION_DIFFERS,
     RANKS_DIFFER,
+    LOSS_DIVERGES,
+    LOSS_PLATEAU,
+    LOSS_OSCILLATES,
+    LOSS_BROADCAST,
+    LOSS_ACTIVATION,
+    LOSS_TARGET,
+    LOSS_AT_START,
+    CHANGE_NEGLIGIBLE,
+    WEIGHTS_EQUAL,
+    GRADIENT_DEPTH,
+    TRAINING_IN_EVAL_MODE,
+    INPUT_SCALE,
+    BATCH_REPEATS,
 )
 BY_NAME: dict[str, Condition] = {c.abbr: c for c in CONDITIONS} | {c.id: c for c in CONDITIONS}
 NONFINITE = frozenset(c.abbr for c in CONDITIONS if c.nonfinite)

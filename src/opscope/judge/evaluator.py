@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import Loss, Node, StepRecord
+from opscope.events import Node, StepRecord, UpdateFact
 from opscope.judge.condition import TRAINING
 from opscope.judge.evidence import Evidence
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
+from opscope.judge.origin import arrival
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import BadInputs, Soundness
-from opscope.judge.overflows import Overflows
+from opscope.judge.overflows import Overflows, Part
 from opscope.judge.table import KindOf, Table
 from opscope.judge.training import Training
 from opscope.judge.training_check import SeenStep
@@ -28,18 +28,8 @@ from opscope.judge.values import ValueChecks
 from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
+__all__ = ["Evaluator", "Part", "Uses", "needs_every_step"]
 Uses = tuple[NDArray[np.int32], Records]
-
-
-class Part(NamedTuple):
-    """Rows of a step that have not been looked at, and what is known of the step so far."""
-
-    step: int
-    calls: Calls
-    records: Records
-    losses: Sequence[Loss] = ()
-    ended: StepRecord | None = None
-    """There is a record once the step is over."""
 
 
 class Evaluator:
@@ -63,7 +53,7 @@ class Evaluator:
         Without edges it is not known where NaN and Inf began.
         """
         self.table = table
-        self.training = Training(table, rank, findings)
+        self.training = Training(table, rank, findings, kind_of)
         self.overflows = Overflows(Soundness(bad_inputs), table, findings)
         self.on_uses: Callable[[int, Uses], None] = lambda step, uses: None
         """Called with the parameters that a complete step used, and their rows."""
@@ -98,15 +88,12 @@ class Evaluator:
     def examine(self, part: Part) -> list[Hit]:
         """Check what is new of a step."""
         rank = self._rank()
-        skipped = part.ended is not None and part.ended.skipped
         hits: list[Hit] = []
         if self._has_edges:
-            hits += self.overflows.check(
-                self._watchpoints, part.step, rank, part.calls, part.records, part.losses, skipped
-            )
+            hits += self.overflows.check(self._watchpoints, part, rank)
         hits += self._values.check(self._watchpoints, part.records, part.calls, rank)
         if part.ended is not None:
-            hits += self._at_end(part.ended)
+            hits += self._at_end(part.ended, part.updates)
         return [_in_its_pass(hit, part.calls) for hit in hits]
 
     def end_step(self) -> None:
@@ -118,7 +105,7 @@ class Evaluator:
         """Return whether nobody asked to leave the operator of a birth alone."""
         return self.overflows.counts(self._watchpoints, birth)
 
-    def _at_end(self, record: StepRecord) -> Iterator[Hit]:
+    def _at_end(self, record: StepRecord, updates: Sequence[UpdateFact]) -> Iterator[Hit]:
         """What is known only when a step has ended."""
         uses = self._values.take_uses()
         if not record.complete:
@@ -129,7 +116,13 @@ class Evaluator:
             self.on_uses(record.step, uses)
         yield from self.training.check(
             SeenStep(
-                record.step, record.losses, record.calls, self.soundness.records, record.skipped
+                record.step,
+                record.losses,
+                record.calls,
+                self.soundness.records,
+                record.skipped,
+                self.soundness.row,
+                lambda: arrival.used_losses(record.calls, record.losses, updates, record),
             )
         )
 

@@ -24,6 +24,8 @@ class History:
         self.seen = np.zeros(0, np.int64)
         """In how many steps it could have changed since it was first seen."""
         self.changed_ever = np.zeros(0, bool)
+        self.still = np.zeros(0, np.int64)
+        """For how many steps in a row it has not changed."""
         self.changed = np.zeros(0, bool)
         """Whether it is other than in the step before."""
         self._last = np.zeros((0, _COUNT), np.int64)
@@ -39,6 +41,7 @@ class History:
         if isinstance(where, slice) and self._known.all():
             self.changed = (bits != self._last).any(axis=1)
             self.changed_ever |= self.changed
+            self.still = np.where(self.changed, 0, self.still + 1)
             self.seen += 1
             self._last = bits
             return
@@ -48,6 +51,7 @@ class History:
         self.changed[where] = differs
         self.changed_ever[where] |= differs
         self.seen[where] += known
+        self.still[where] = np.where(differs, 0, self.still[where] + known)
         self._last[where] = bits
         self._known[where] = True
 
@@ -68,6 +72,7 @@ class History:
             return
         self.seen = np.append(self.seen, np.zeros(more, np.int64))
         self.changed_ever = np.append(self.changed_ever, np.zeros(more, bool))
+        self.still = np.append(self.still, np.zeros(more, np.int64))
         self.changed = np.append(self.changed, np.zeros(more, bool))
         self._known = np.append(self._known, np.zeros(more, bool))
         fresh = np.zeros((more, _COUNT), np.int64)

@@ -1,17 +1,21 @@
-"""OO: where NaN and Inf began, step by step."""
+"""OO: where NaN and Inf began, step by step, and which of them have arrived."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import Loss, Node, Phase
+from opscope.events import TRAINING_GRAPH, Loss, Node, StepRecord, UpdateFact
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
-from opscope.judge.origin.birth import Birth, when
+from opscope.judge.notes import MASKED, SKIPPED, Note
+from opscope.judge.origin import arrival, noticing
+from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.soundness import Soundness
 from opscope.judge.table import Table
 from opscope.judge.value_hits import birth_hit
@@ -20,6 +24,21 @@ from opscope.judge.watchpoint import Watchpoint
 Records = NDArray[np.void]
 _BIRTHS = 20
 """So many operators at fault are hits of a watchpoint in one step."""
+
+
+class Part(NamedTuple):
+    """Rows of a step that have not been looked at, and what is known of the step so far."""
+
+    step: int
+    calls: Calls
+    records: Records
+    losses: Sequence[Loss] = ()
+    ended: StepRecord | None = None
+    """There is a record once the step is over."""
+    updates: Sequence[UpdateFact] = ()
+    """What was not finite as optimizers were about to step."""
+    raised: Sequence[int] = ()
+    """Calls that ended in an exception."""
 
 
 class Overflows:
@@ -31,75 +50,121 @@ class Overflows:
         self.soundness = soundness
         self.on_skipped: Callable[[int], None] = lambda step: None
         """Called with a step whose update a gradient scaler withheld."""
+        self.on_note: Callable[[Note], None] = lambda note: None
+        """Called with what did no harm."""
         self._table = table
         self._findings = findings
-        self._aside: list[Birth] = []
-        """Faults of the step that training has nothing to do with so far."""
         self._hits: dict[int, int] = {}
         """By watchpoint: how many hits it has in the step."""
+        self._masked: set[int] = set()
+        """Nodes whose masked values have been noted."""
 
-    def check(
-        self,
-        watchpoints: Sequence[Watchpoint],
-        step: int,
-        rank: int,
-        calls: Calls,
-        records: Records,
-        losses: Sequence[Loss],
-        skipped: bool,
-    ) -> Iterator[Hit]:
+    def check(self, watchpoints: Sequence[Watchpoint], part: Part, rank: int) -> Iterator[Hit]:
         """Find the hits among more rows of the step."""
-        births = self._births(calls, records, losses)
-        if skipped:
-            births = self._without_scaled(step, births)
+        born = self.soundness.follow(part.records, part.calls)
+        arrived = self._arrived(part, born)
         for watchpoint in _of_overflow(watchpoints):
             if self._findings is not None:
-                self._findings.count(watchpoint, len(records))
+                self._findings.count(watchpoint, len(part.records))
+            births = arrived if watchpoint.arriving else born
             chosen = [birth for birth in births if self._is_selected(watchpoint, birth.node)]
             before = self._hits.get(watchpoint.id, 0)
             self._hits[watchpoint.id] = before + len(chosen)
             for birth in chosen[: max(0, _BIRTHS - before)]:
-                yield birth_hit(watchpoint, birth, step, rank)
+                yield birth_hit(watchpoint, birth, part.step, rank)
+        if part.ended is not None:
+            self._note_rest(part, rank)
 
     def end_step(self) -> None:
         """The step is over."""
         self.soundness.begin()
-        self._aside = []
         self._hits.clear()
 
     def counts(self, watchpoints: Sequence[Watchpoint], birth: Birth) -> bool:
         """Return whether nobody asked to leave the operator of a birth alone."""
-        node = birth.node
         asked = _of_overflow(watchpoints)
-        muted = bool(asked) and all(w.is_muted(node) for w in asked)
-        counts = self._table.is_watched(node) and birth not in self._aside
-        return counts and not self._table.is_ignored(node) and not muted
+        muted = bool(asked) and all(w.is_muted(birth.node) for w in asked)
+        return self._is_of_interest(birth) and not muted
 
-    def _births(self, calls: Calls, records: Records, losses: Sequence[Loss]) -> list[Birth]:
-        ends = [loss.call for loss in losses]
-        births = self.soundness.follow(records, calls)
-        births += self.soundness.release(ends)
-        births = [*self._aside, *(b for b in births if self._table.is_watched(b.node))]
-        self._aside = self.soundness.aside(births, ends)
-        return sorted((birth for birth in births if birth not in self._aside), key=when)
+    # ------------------------------------------------------------------ what has arrived
 
-    def _without_scaled(self, step: int, births: list[Birth]) -> list[Birth]:
-        """Those births that a gradient scaler, which skips the update, has nothing to do with."""
-        kept = [birth for birth in births if _is_forward(birth.node)]
-        if len(kept) < len(births) or not births:
-            self.on_skipped(step)
-        return kept
+    def _arrived(self, part: Part, born: Sequence[Birth]) -> list[Birth]:
+        """The births that have led to something that counts since the last look.
+
+        Of phases that a person has asked for besides training, everything counts.
+        """
+        soundness = self.soundness
+        if not soundness.bad_slots and not soundness.births:
+            return []
+        ends = arrival.ends(part.calls, soundness.bad_slots, part.losses, part.updates, part.ended)
+        if part.ended is not None and not part.ended.complete:
+            ends += self._left_with(part)
+        ends += [birth.call for birth in born if birth.node.graph != TRAINING_GRAPH]
+        return [birth for birth in soundness.arrive(ends) if self._table.is_watched(birth.node)]
+
+    def _left_with(self, part: Part) -> list[int]:
+        """What the script had noticed, or computed gradients of, as it left."""
+        calls, found = part.calls, []
+        for birth, call in self._readings(part):
+            if noticing.is_last(calls, call):
+                found.append(birth.call)
+        losses = [loss.call for loss in part.losses if loss.call is not None]
+        return found + [call for call in losses if noticing.is_last(calls, call)]
+
+    def _readings(self, part: Part) -> Iterator[tuple[Birth, int]]:
+        soundness = self.soundness
+        waiting = [birth for birth in soundness.births if birth not in soundness.arrived]
+        if not waiting:
+            return iter(())
+        records = soundness.records()
+        return noticing.readings(part.calls, soundness.bad_slots, records, waiting, part.raised)
+
+    # ------------------------------------------------------------------ what has not
+
+    def _note_rest(self, part: Part, rank: int) -> None:
+        """Note what was skipped or masked, now that the step is over."""
+        assert part.ended is not None
+        soundness = self.soundness
+        if part.ended.skipped:
+            if not soundness.arrived:
+                self.on_skipped(part.step)
+            return
+        waiting = [b for b in soundness.births if b not in soundness.arrived]
+        # A view makes nothing: it shows memory that is yet to be written.
+        waiting = [b for b in waiting if self._is_of_interest(b) and not is_transparent(b.node)]
+        if not waiting:
+            return
+        skipped = self._skipped(part, waiting)
+        batches: set[int] = set()
+        for birth in waiting:
+            of_pass, node = part.calls.pass_of(birth.call), birth.node.id
+            if birth in skipped and of_pass not in batches:
+                batches.add(of_pass)
+                kind = SKIPPED
+            elif birth not in skipped and node not in self._masked and not soundness.arrived:
+                self._masked.add(node)
+                kind = MASKED
+            else:
+                continue
+            number = part.calls.pass_among_several(birth.call)
+            self.on_note(Note(kind, part.step, rank, birth, number))
+
+    def _skipped(self, part: Part, waiting: Sequence[Birth]) -> set[Birth]:
+        """Births of batches that were left out: what they made was read, or had gradients."""
+        calls, soundness = part.calls, self.soundness
+        ends = [loss.call for loss in part.losses if loss.call is not None]
+        ends += [place[0] for place in arrival.spoilt(calls, soundness.bad_slots).values()]
+        found = set(soundness.leading_to(waiting, ends))
+        return found | {birth for birth, _ in self._readings(part)}
+
+    def _is_of_interest(self, birth: Birth) -> bool:
+        return self._table.is_watched(birth.node) and not self._table.is_ignored(birth.node)
 
     def _is_selected(self, watchpoint: Watchpoint, node: Node) -> bool:
         muted = watchpoint.is_muted(node) or self._table.is_ignored(node)
-        return watchpoint.select.matches(node, node.gradient_of or node.parameter) and not muted
+        selected = watchpoint.select.matches(node, node.gradient_of or node.parameter)
+        return self._table.is_watched(node) and selected and not muted
 
 
 def _of_overflow(watchpoints: Sequence[Watchpoint]) -> list[Watchpoint]:
     return [watchpoint for watchpoint in watchpoints if watchpoint.condition.abbr == "OO"]
-
-
-def _is_forward(node: Node) -> bool:
-    """Whether a node is of the forward pass, without the scaling of a loss."""
-    scales = any(frame.file.endswith("grad_scaler.py") for frame in node.stack.frames)
-    return node.phase is Phase.FORWARD and not scales

@@ -16,7 +16,7 @@ from opscope.settings.checks import alternatives, did_you_mean, kind
 
 _PERCENTAGES = ("range_percentage_lt", "range_percentage_gt")
 _ENDS = ("range_start_inclusive", "range_end_inclusive")
-KEYS = ("id", "name", "condition", "params", "select", "enabled", "mute")
+KEYS = ("id", "name", "condition", "params", "select", "enabled", "mute", "arriving")
 SELECT_KEYS = ("class", *(f.name for f in fields(Selection) if f.name != "cls"))
 
 
@@ -30,7 +30,7 @@ def spread_parts(condition: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a watchpoint, sorted into where they stand in a file."""
     data: dict[str, Any] = {"condition": condition}
     for key, value in parts.items():
-        if key in ("id", "name", "enabled", "mute"):
+        if key in ("id", "name", "enabled", "mute", "arriving"):
             data[key] = value
         elif key in SELECT_KEYS or key == "cls":
             data.setdefault("select", {})["class" if key == "cls" else key] = value
@@ -167,12 +167,24 @@ class _Reader:
             name = ""
         if not isinstance(enabled, bool):
             self.problem("enabled", enabled, f"must be true or false, not {kind(enabled)}")
+        arriving = data.get("arriving", False)
+        if not isinstance(arriving, bool):
+            self.problem("arriving", arriving, f"must be true or false, not {kind(arriving)}")
+        elif arriving and found.condition.abbr not in ("OO", "LN"):
+            self.problem("arriving", arriving, "is for OO and LN; other conditions are literal")
         if isinstance(mute, str):
             mute = [mute]
         if not isinstance(mute, list | tuple) or not all(isinstance(m, str) and m for m in mute):
             self.problem("mute", mute, "must be a list of node names or source lines")
             mute = []
-        return replace(found, id=number, name=name, enabled=bool(enabled), mute=tuple(mute))
+        return replace(
+            found,
+            id=number,
+            name=name,
+            enabled=bool(enabled),
+            mute=tuple(mute),
+            arriving=bool(arriving),
+        )
 
 
 def _is_number(value: object, or_flag: bool) -> bool:

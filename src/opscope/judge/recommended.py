@@ -5,11 +5,27 @@ from __future__ import annotations
 from opscope.judge.parsing import make
 from opscope.judge.watchpoint import Watchpoint
 
-_SET = ("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD")
+_SET = (
+    *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
+    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "GD", "TE"),
+)
+_THOROUGH = ("LP", "LO", "DX", "DB")
+"""What is calibrated, but says something of trainings that are as they should be, too."""
+_ARRIVING = ("OO", "LN")
 QUICK = ("OO", "WO", "LN")
 """Those about finiteness only."""
 
 
 def recommended(quick: bool = False) -> list[Watchpoint]:
     """The recommended set; with `quick` only what finds NaN and Inf."""
-    return [make(abbr, number) for number, abbr in enumerate(QUICK if quick else _SET, 1)]
+    return [_make(abbr, number) for number, abbr in enumerate(QUICK if quick else _SET, 1)]
+
+
+def thorough() -> list[Watchpoint]:
+    """The recommended set, and what looks at how well training goes."""
+    return [_make(abbr, number) for number, abbr in enumerate((*_SET, *_THOROUGH), 1)]
+
+
+def _make(abbr: str, number: int) -> Watchpoint:
+    """Of what is not finite only what arrives counts, unless a person asks for all of it."""
+    return make(abbr, number, arriving=True) if abbr in _ARRIVING else make(abbr, number)

@@ -12,30 +12,37 @@ from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
 from opscope.judge.history import History
 from opscope.judge.hits import Hit
-from opscope.judge.table import Table
+from opscope.judge.modes import is_dropout, trains_batch_norm
+from opscope.judge.table import KindOf, Table
 from opscope.judge.training_check import SeenStep, TrainingCheck
 from opscope.judge.watchpoint import Watchpoint
+from opscope.stats.record import ROW_DTYPE
 
 Records = NDArray[np.void]
 _FACTS_EVERY_STEP = 32
 _FACTS_EVERY = 64
 _FACTS_KEPT = 8
-_DROPOUTS = frozenset(("native_dropout", "_fused_dropout", "bernoulli_", "feature_dropout"))
 
 
 class Training:
     """Keeps what conditions on training need, and asks them once per step."""
 
     def __init__(
-        self, table: Table, rank: Callable[[], int], findings: Findings | None = None
+        self,
+        table: Table,
+        rank: Callable[[], int],
+        findings: Findings | None = None,
+        kind_of: KindOf = lambda number: None,
     ) -> None:
         self.history = History()
         self.table = table
         self.rank = rank
+        self.kind_of = kind_of
+        """The number in a row's `shape` → dtype and shape."""
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
         self.frozen_in: dict[int, frozenset[str]] = {}
-        """Step → what was frozen in it, of the last steps that were asked about."""
+        """Step → what was frozen at all its updates, of the last steps that were asked about."""
         self.ask_until = -1
         """Facts are wanted of every step up to this one."""
         self.compared: tuple[int, int] = (-1, -1)
@@ -47,9 +54,11 @@ class Training:
         self.with_gradient: dict[str, int] = {}
         """By parameter that no optimizer owns: in how many steps it had a gradient."""
         self.dropouts: dict[str, set[bool]] = {}
-        """By scope of a dropout: whether gradients were recorded where it ran."""
+        """By scope of a dropout or batch norm: whether gradients were recorded where it ran."""
         self.dropout_nodes: dict[str, Node] = {}
-        """By scope: the first dropout that ran without."""
+        """By scope: the first of them that ran without."""
+        self.uses: tuple[NDArray[np.int32], Records] = np.empty(0, np.int32), np.empty(0, ROW_DTYPE)
+        """The parameters that the last step used, by number, and their rows."""
         self._findings = findings
         self._checks: dict[int, TrainingCheck] = {}
 
@@ -63,7 +72,8 @@ class Training:
     def observe_facts(self, step: int, facts: Sequence[ParameterFact]) -> None:
         """Note what training does with each parameter, as an optimizer is about to step."""
         first = step not in self.frozen_in
-        self.frozen_in[step] = frozenset(fact.name for fact in facts if fact.frozen)
+        frozen = frozenset(fact.name for fact in facts if fact.frozen)
+        self.frozen_in[step] = frozen if first else self.frozen_in[step] & frozen
         while len(self.frozen_in) > _FACTS_KEPT:
             del self.frozen_in[min(self.frozen_in)]
         for fact in facts:
@@ -79,11 +89,13 @@ class Training:
     def observe_parameters(self, step: int, numbers: NDArray[np.int32], records: Records) -> None:
         """Note the rows of parameters in a step that has ended."""
         self.compared = self.compared[1], step
+        self.uses = numbers, records
         self.history.observe(numbers, records)
 
     def observe_node(self, node: Node) -> None:
-        """Note a new call site: of dropout, where it is and whether gradients are recorded."""
-        if node.op_type not in _DROPOUTS or node.phase not in (Phase.FORWARD, Phase.EVAL):
+        """Note a new call site of dropout or batch norm in train mode, and whether it trains."""
+        is_one = is_dropout(node) or trains_batch_norm(node)
+        if not is_one or node.phase not in (Phase.FORWARD, Phase.EVAL):
             return
         if any(frame.file.endswith("utils/checkpoint.py") for frame in node.stack.frames):
             return

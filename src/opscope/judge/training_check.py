@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,10 @@ class SeenStep:
     """All rows of the step."""
     skipped: bool = False
     """Whether a gradient scaler withheld the update."""
+    row: Callable[[int, int, int], np.void | None] = lambda call, side, slot: None
+    """The row of a value by its call, side and slot; of an input, its source's."""
+    used_losses: Callable[[], Collection[int]] = tuple
+    """Which losses that are not finite an update comes of, by their place."""
 
 
 class TrainingCheck:

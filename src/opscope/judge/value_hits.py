@@ -72,14 +72,11 @@ def hits_of(
 def birth_hit(watchpoint: Watchpoint, birth: Birth, step: int, rank: int) -> Hit:
     """The hit of OO on an operator that made NaN or Inf, or first read what came in with them."""
     came = birth.entered
-    message = f"{birth.node.op_type} turns sound inputs into {birth.bad.text}"
-    if came is not None:
-        message = f"{birth.bad.text} came in with the {came.kind} {came.name}".rstrip()
     return Hit(
         watchpoint,
         step,
         rank,
-        message,
+        birth.sentence,
         birth.node,
         IO.OUTPUT if came is None else IO.INPUT,
         birth.slot,

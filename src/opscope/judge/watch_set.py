@@ -12,13 +12,14 @@ from typing import Any
 from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.judge.catalogue import BY_NAME
 from opscope.judge.parsing import SELECT_KEYS, parse, spread_parts
-from opscope.judge.recommended import recommended
+from opscope.judge.recommended import recommended, thorough
 from opscope.judge.watchpoint import Watchpoint
 from opscope.regular import read_regular, why
 from opscope.settings.checks import did_you_mean, kind
 from opscope.settings.paths import is_file
 
-_WORDS = ("none", "recommended")
+_WORDS = ("none", "recommended", "thorough")
+_SETS = {"recommended": recommended, "thorough": thorough}
 _TOP = ("version", "recommended", "watchpoints")
 _VERSION = 1
 _TEXTS = ("name", "mute", *SELECT_KEYS)
@@ -97,7 +98,7 @@ class WatchSet:
 
 
 def load(what: str, folder: Path | None = None) -> WatchSet:
-    """The watchpoints that `--watch` means: `none`, `recommended`, a file or a specification.
+    """The watchpoints that `--watch` means: `none`, `recommended`, `thorough`, a file or others.
 
     >>> [w.text for w in load("TL max_gt=10 scope=*/conv1-*; WO")]
     ['TL max_gt=10', 'WO']
@@ -152,13 +153,13 @@ def from_json(data: Any, file: str) -> WatchSet:
     )
     if problems:
         raise ConfigError(problems)
-    return _with_recommended(found, bool(data.get("recommended")))
+    return _with(found, recommended() if data.get("recommended") else [])
 
 
-def _with_recommended(found: list[Watchpoint], wanted: bool) -> WatchSet:
-    """What was written keeps its ids; the recommended ones take those that are free."""
+def _with(found: list[Watchpoint], whole: list[Watchpoint]) -> WatchSet:
+    """What was written keeps its ids; those of a whole set take what is free."""
     watch = WatchSet(found)
-    for watchpoint in recommended() if wanted else ():
+    for watchpoint in whole:
         watch.add(watchpoint)
     return watch
 
@@ -166,16 +167,16 @@ def _with_recommended(found: list[Watchpoint], wanted: bool) -> WatchSet:
 def _from_spec(text: str) -> WatchSet:
     problems: list[Problem] = []
     items: list[tuple[str, Any]] = []
-    with_recommended = False
+    whole: list[Watchpoint] = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
-        if part == "recommended":
-            with_recommended = True
+        if part in ("recommended", "thorough"):
+            whole = max(whole, _SETS[part](), key=len)
         elif part != "none":
             items.append((part, _spec_item(part, problems)))
     found = _parse_all("--watch", [item for item in items if item[1] is not None], problems)
     if problems:
         raise ConfigError(problems)
-    return _with_recommended(found, with_recommended)
+    return _with(found, whole)
 
 
 def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:

@@ -22,6 +22,8 @@ class Watchpoint:
     name: str = ""
     enabled: bool = True
     mute: tuple[str, ...] = ()
+    arriving: bool = False
+    """For OO and LN: whether only what arrives counts (docs/verdict.md), or whatever there is."""
 
     @property
     def label(self) -> str:
@@ -54,6 +56,8 @@ class Watchpoint:
             data["select"] = self.select.given()
         if not self.enabled:
             data["enabled"] = False
+        if self.arriving:
+            data["arriving"] = True
         if self.mute:
             data["mute"] = list(self.mute)
         return data

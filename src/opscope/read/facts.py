@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscope.events import ParameterFact
+from opscope.events import ParameterFact, UpdateFact
 from opscope.read.checked import CALLS, SLOTS, SMALL, Fields, checked_lines
 from opscope.rundir import layout
 
@@ -19,6 +19,10 @@ class StepFacts:
     """What training did with its parameters, for each time an optimizer was about to step."""
     bad_inputs: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """By call: inputs that were seen to hold NaN or Inf though no row says so."""
+    not_finite: list[UpdateFact] = field(default_factory=list)
+    """What was not finite as optimizers were about to step."""
+    raised: Sequence[int] = ()
+    """Calls that ended in an exception."""
 
 
 @dataclass
@@ -62,6 +66,12 @@ class _Reading:
             facts.updates.append(said)
         elif "bad_inputs" in line:
             facts.bad_inputs = dict(_bad_inputs(line, item) for item in line.items("bad_inputs"))
+        elif "update" in line:
+            call, *losses = line.integers("update", CALLS) or [0]
+            names = tuple(str(name) for name in line.items("gradients"))
+            facts.not_finite.append(UpdateFact(call, tuple(losses), names))
+        elif "raised" in line:
+            facts.raised = line.integers("raised", CALLS)
         elif line.flag("replicated") and self.facts.replicated_from is None:
             self.facts.replicated_from = step
 

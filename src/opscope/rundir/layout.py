@@ -30,6 +30,7 @@ STEPS = "steps.jsonl"
 STATS = "stats"
 FACTS = "facts.jsonl"
 HITS = "hits.jsonl"
+NOTES = "notes.jsonl"
 HIT_STATES = "hits"
 
 _RANK = re.compile(r"rank_([0-9]{1,9})")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.events import ParameterFact
+from opscope.events import ParameterFact, UpdateFact
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
@@ -49,6 +49,15 @@ class FactLog:
     def add_bad_inputs(self, call: int, slots: Sequence[int]) -> None:
         """Note inputs of a call that were seen to hold NaN or Inf though no row says so."""
         self._bad_inputs[call] = list(slots)
+
+    def add_update(self, step: int, update: UpdateFact) -> None:
+        """Write what is not finite as an optimizer is about to step."""
+        numbers = [update.call, *update.losses]
+        self._append({"step": step, "update": numbers, "gradients": list(update.gradients)})
+
+    def add_raised(self, step: int, calls: Sequence[int]) -> None:
+        """Write which calls of a step have raised."""
+        self._append({"step": step, "raised": list(calls)})
 
     def add_replicated(self, step: int) -> None:
         """Write that from this step on parameters are the same on every rank."""

@@ -17,6 +17,7 @@ from opscope.events import (
     Outside,
     ParameterFact,
     StepRecord,
+    UpdateFact,
     Value,
     Want,
 )
@@ -25,15 +26,18 @@ from opscope.judge.conditions.ranks_differ import RanksDiffer
 from opscope.judge.evaluator import Evaluator, Part, Uses
 from opscope.judge.hits import Hit
 from opscope.judge.origin import verdict as verdicts
+from opscope.judge.origin.arrival import losses_before
 from opscope.judge.table import Table
 from opscope.judge.watch_set import WatchSet
 from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import has_bad, joined
 from opscope.watch.compared import Compared
+from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
 from opscope.watch.fact_log import FactLog
 from opscope.watch.hit_log import HitLog
+from opscope.watch.note_log import NoteLog
 from opscope.watch.ranks import Digests, Ranks
 from opscope.watch.reaction import PAUSE, STOP, Reaction
 from opscope.watch.saving import HitState
@@ -56,6 +60,7 @@ class WatchSink(BaseSink):
         include: Collection[str] = (),
         state: HitState | None = None,
         facts: FactLog | None = None,
+        notes: NoteLog | None = None,
     ) -> None:
         self.watch = watch
         self.log = log
@@ -73,6 +78,12 @@ class WatchSink(BaseSink):
         """Whether training was told to end, by this rank or another."""
         self._state = state
         self._facts = facts or FactLog(None)
+        self.notes = notes or NoteLog(None)
+        """What did no harm: batches that the script skipped, values that were masked."""
+        self.bad_gradients: Callable[[], Sequence[str]] = tuple
+        """Asked as an optimizer is about to step: its parameters whose gradient is not finite."""
+        self._updates: list[UpdateFact] = []
+        """Those of the step under way that something was not finite in."""
         self.rank = 0
         self._nodes: list[Node] = []
         self._kinds: Sequence[tuple[str, tuple[int, ...]]] = ()
@@ -90,7 +101,11 @@ class WatchSink(BaseSink):
         )
         self._evaluator.on_uses = self._note_parameters
         self._evaluator.overflows.on_skipped = self._say_skipped
+        self._evaluator.overflows.on_note = self.notes.add
         self._teller = Teller(log, reaction, state)
+        self._teller.culprit = lambda birth: culprit(
+            birth, self.witness.values(birth), self.witness.entered(birth)
+        )
         self.ranks = Ranks()
         self._under_way = 0
         """On a GPU this is not always the step that is looked at."""
@@ -115,6 +130,7 @@ class WatchSink(BaseSink):
         self.rank = rank
         self.log.open(rank)
         self._facts.open(rank)
+        self.notes.open(rank)
         if self._state is not None:
             self._state.rank = rank
 
@@ -151,8 +167,24 @@ class WatchSink(BaseSink):
             found = facts()
             training.observe_facts(self._under_way, found)
             self._facts.add_parameters(self._under_way, found)
+        if any(has_bad(part.records) for part in rows):
+            self._note_update(calls, losses, facts)
         if rows and self._may_stop(rows):
             self._examine(self._under_way, calls, [*self._pending, *rows], losses)
+
+    def _note_update(
+        self,
+        calls: Calls,
+        losses: Sequence[Loss],
+        facts: Callable[[], Sequence[ParameterFact]],
+    ) -> None:
+        """Note what is not finite of what an optimizer is about to use."""
+        stepping = [fact.name for fact in facts() if fact.stepping]
+        wrong = losses_before(calls, losses, stepping)
+        update = UpdateFact(len(calls), tuple(wrong), tuple(self.bad_gradients()))
+        if update.losses or update.gradients:
+            self._updates.append(update)
+            self._facts.add_update(self._under_way, update)
 
     def stats(self, rows: Rows) -> None:
         self._pending.append(rows)
@@ -160,6 +192,7 @@ class WatchSink(BaseSink):
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
         self._examine(record.step, record.calls, rows, record.losses, record)
+        self._updates.clear()
         self.witness.end_step(birth.node for birth in self._evaluator.soundness.births)
         self._facts.end_step(record.step)
         self._evaluator.end_step()
@@ -171,6 +204,7 @@ class WatchSink(BaseSink):
         self.ranks.leave()
         self.log.close()
         self._facts.close()
+        self.notes.close()
 
     def summary(self) -> str:
         """What to say in the end."""
@@ -181,6 +215,9 @@ class WatchSink(BaseSink):
         if self._skipped:
             updates = _counted(self._skipped, "update")
             parts.append(f"{updates} with non-finite gradients skipped by the gradient scaler")
+        if self.notes.skipped:
+            batches = f"{self.notes.skipped} batch{'es' if self.notes.skipped > 1 else ''}"
+            parts.append(f"{batches} with NaN or Inf skipped by the script (notes.jsonl)")
         return "; ".join(parts)
 
     # ------------------------------------------------------------------ checking
@@ -214,13 +251,24 @@ class WatchSink(BaseSink):
         records = _beyond(rows, self._examined)
         self._examined += len(records)
         self._evaluator.learn(len(self._nodes), calls.renewed)
-        hits = self._evaluator.examine(Part(step, calls, records, losses, record))
+        raised = self._raised(record)
+        part = Part(step, calls, records, losses, record, tuple(self._updates), raised)
+        hits = self._evaluator.examine(part)
         if hits:
             self._teller.tell(
                 hits,
                 lambda more: self._verdict_step(step, losses, more),
                 self._evaluator.counts,
             )
+
+    def _raised(self, record: StepRecord | None) -> Sequence[int]:
+        """The calls of a step that was left which have raised, noted for a later check."""
+        if record is None or record.complete:
+            return ()
+        found = [call for call, node in enumerate(record.calls.nodes) if node.raised]
+        if found:
+            self._facts.add_raised(record.step, found)
+        return found
 
     def _verdict_step(self, step: int, losses: Sequence[Loss], with_earlier: bool) -> verdicts.Step:
         return verdicts.Step(

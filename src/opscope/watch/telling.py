@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,8 +19,8 @@ from opscope.watch.saving import HitState
 
 _VERDICTS = 3
 """So many verdicts are printed in full; later ones are a line each."""
-_LINES = 50
-"""So many lines about hits are printed; all of them are in the run directory."""
+_LINES_OF_KIND = 4
+"""So many lines about hits of one watchpoint are printed; all are in the run directory."""
 
 MakeStep = Callable[[bool], verdicts.Step]
 """What is known of the step, with the rows of earlier ones if asked for."""
@@ -33,9 +34,12 @@ class Teller:
         self.reaction = reaction
         self.stopping: Hit | None = None
         """The hit that ends training, once there is one."""
+        self.culprit: Callable[[Birth], str] = lambda birth: ""
+        """Says which element of what an operator made is bad, if that is known."""
         self._state = state
         self._verdicts = 0
-        self._lines = 0
+        self._lines: Counter[int] = Counter()
+        """By watchpoint: how many of its hits there would have been lines about."""
         self._told: set[tuple[int, int]] = set()
         self._has_verdict = False
 
@@ -66,6 +70,7 @@ class Teller:
         if origin is None:
             return hit
         data = verdicts.verdict(step, origin)
+        data["culprit"] = self.culprit(origin)
         if self._state is not None:
             data["state"] = self._state.save(step.step, origin, data)
         self._verdicts += 1
@@ -84,10 +89,11 @@ class Teller:
         self._told.add(key)
         if hit.nonfinite and self._has_verdict and hit.verdict is None:
             return  # the verdict says more
-        self._lines += 1
-        if self._lines == _LINES:
-            say("more hits are not printed; opscope hits shows all")
-        if self._lines < _LINES:
+        kind = hit.watchpoint.id
+        self._lines[kind] += 1
+        if self._lines[kind] == _LINES_OF_KIND + 1:
+            say(f"more hits of {hit.watchpoint.label} are not printed; opscope hits shows all")
+        if self._lines[kind] <= _LINES_OF_KIND:
             place = f" ({verdicts.shown_place(hit.where)})" if hit.where else ""
             about = f" {_named(hit)}:" if hit.watchpoint.condition.target != TRAINING else ""
             say(f"{hit.moment}: {hit.watchpoint.label}:{about} {hit.message}{place}")

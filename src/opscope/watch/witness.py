@@ -9,6 +9,7 @@ from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node
 from opscope.judge.origin.birth import Birth
 from opscope.stats.native_cpu import row_of_tensor
 from opscope.stats.torch_values import storage_start, unsupported_reason
+from opscope.watch.culprit import first_bad
 
 _BEFORE = (SETUP_GRAPH, DATA_GRAPH)
 _CALLS = 4
@@ -21,6 +22,8 @@ class Witness:
     def __init__(self) -> None:
         self._bad_inputs: dict[tuple[int, int], list[int]] = {}
         self._kept: dict[tuple[int, int], dict[str, Any]] = {}
+        self._places: dict[tuple[int, int], dict[int, list[int]]] = {}
+        """Of the first calls that read something bad: where in each input it is."""
         self._room = _BYTES
         self.on_suspect: Callable[[], None] = lambda: None
         """Called when something looks wrong for the first time in a step."""
@@ -39,6 +42,8 @@ class Witness:
         bad = [slot for slot, tensor in read.items() if _is_bad(tensor)]
         if bad:
             self._bad_inputs[node.id, call] = bad
+            if len(self._places) < _CALLS:
+                self._places[node.id, call] = {slot: first_bad(read[slot]) for slot in bad}
         elif len(self._kept) < _CALLS:
             self.on_suspect()
             self._keep(node, call, read, outputs)
@@ -51,12 +56,17 @@ class Witness:
         """The inputs and outputs of a call, as far as they were kept."""
         return self._kept.get((birth.node.id, birth.call), {})
 
+    def entered(self, birth: Birth) -> dict[int, list[int]]:
+        """By input of a call: the place of its first bad element, as far as it was looked for."""
+        return self._places.get((birth.node.id, birth.call), {})
+
     def end_step(self, at_fault: Iterable[Node]) -> None:
         """The step is over: who made infinities without fault does so on purpose."""
         if self._seen:
             self._harmless |= self._seen - {node.id for node in at_fault}
             self._seen.clear()
             self._kept.clear()
+            self._places.clear()
             self._bad_inputs.clear()
             self._room = _BYTES
 

@@ -15,7 +15,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         power = x.pow(2).mean(-1, keepdim=True)  # origin
-        return x * torch.rsqrt(power + 1e-5) * self.weight
+        return x * (torch.sqrt(power) / (power + 1e-5)) * self.weight
 
 
 torch.manual_seed(0)

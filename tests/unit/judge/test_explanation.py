@@ -65,7 +65,7 @@ FORWARD: list[tuple[str, Any, Any, str, str]] = [
     ("layer norm", lambda p, x: F.layer_norm(p * x, (2,), eps=0.0), [[1.0, 1.0]],
      "standard deviation of 0 with eps 0 → 2 NaN of 2", "1e-5 is usual"),
     ("product", lambda p, x: p * x * x, [1e30, 1],
-     "mul overflows float32 → 1 +Inf of 2; the largest input is 1e+30", "learning rate"),
+     "mul overflows float32 → 1 +Inf of 2; the largest input is 1e+30", "initialisation"),
     ("cumprod", lambda p, x: (p * x).cumprod(0), [1e20, 1e20],
      "cumprod overflows float32", "add logarithms"),
     ("masked row", lambda p, x: (p * x).masked_fill(x > 0, -INF).softmax(-1), [1.0, 2],

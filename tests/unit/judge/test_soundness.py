@@ -361,12 +361,14 @@ def test_rows_in_pieces_are_the_same_as_at_once() -> None:
     nodes[1].sources[:] = [nodes[0].outputs[0]]
     soundness = Soundness()
     all_rows = rows((INPUT, 0, 0, [NAN]), (OUTPUT, 0, 0, [NAN]), (OUTPUT, 1, 0, [NAN]))
-    assert soundness.follow(all_rows[:2], Calls(nodes)) == []
-    assert soundness.release([1]) == [], "the loss is not known to be bad yet"
+    (born,) = soundness.follow(all_rows[:2], Calls(nodes))
+    assert soundness.arrive([]) == [], "it has not got anywhere yet"
     assert soundness.follow(all_rows[2:], Calls(nodes)) == []
-    (birth,) = soundness.release([1])
+    (birth,) = soundness.arrive([1])
+    assert birth == born
     assert (birth.node.id, birth.entered) == (0, batch)
-    assert soundness.release([1]) == [], "once is enough"
+    assert soundness.arrive([1]) == [], "once is enough"
+    assert soundness.arrived == [birth]
     assert len(soundness.records()) == 3
     soundness.begin()
-    assert not soundness.births and not soundness.status
+    assert not soundness.births and not soundness.status and not soundness.arrived

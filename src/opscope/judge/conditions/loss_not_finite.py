@@ -15,9 +15,10 @@ class LossNotFinite(TrainingCheck):
 
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Find losses that are not finite."""
-        for loss in step.losses:
+        literal = not self.watchpoint.arriving
+        for index, loss in enumerate(step.losses):
             self.training.checked(self.watchpoint)
-            if not math.isfinite(loss.value):
+            if not math.isfinite(loss.value) and (literal or index in step.used_losses()):
                 yield self.hit_at(step, f"the loss is {loss.value}", loss.node, loss.call)
 
 

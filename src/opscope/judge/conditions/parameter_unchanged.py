@@ -1,8 +1,8 @@
-"""PU: a trainable parameter that never changes."""
+"""PU: a trainable parameter that never changes, or all of them no longer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,11 @@ def never_changes(steps_unchanged: int, steps_seen: int, params: Params) -> bool
     return steps_seen >= params[STEPS] and steps_unchanged == steps_seen
 
 
+def has_stopped(steps_unchanged: int, params: Params) -> bool:
+    """Return whether a parameter has had one value for long enough now."""
+    return steps_unchanged >= params[STEPS]
+
+
 class ParameterUnchanged(TrainingCheck):
     """Looks at how parameters have fared over the steps."""
 
@@ -26,7 +31,10 @@ class ParameterUnchanged(TrainingCheck):
         seen, changed = training.history.seen, training.history.changed_ever
         known = training.table.parameters[: len(seen)]
         training.checked(self.watchpoint, len(known))
-        if changed.all() or seen.max() < params[STEPS]:
+        if not len(seen) or seen.max() < params[STEPS]:
+            return
+        if changed.all():
+            yield from self._stopped(step, known)
             return
         names = [
             name
@@ -46,6 +54,21 @@ class ParameterUnchanged(TrainingCheck):
             names = [name for name in names if training.table.has_matrix(name)]
             message = f"never changed in {int(params[STEPS])} steps of training: {{}}"
         yield from self.about(step, names, message)
+
+    def _stopped(self, step: SeenStep, known: Sequence[str]) -> Iterator[Hit]:
+        """Find that nothing changes any more, as when a schedule has come to 0."""
+        still, params = self.training.history.still, self.watchpoint.params
+        if not has_stopped(int(still.max()), params):
+            return
+        every = zip(known, still.tolist(), strict=True)
+        trained = [(name, steps) for name, steps in every if self.training.is_trained(name)]
+        if trained and all(has_stopped(steps, params) for _, steps in trained):
+            since = step.step - min(steps for _, steps in trained)
+            message = (
+                f"none of {{}} has changed since step {since}: has a schedule brought the learning "
+                "rate to 0?"
+            )
+            yield from self.about(step, [name for name, _ in trained], message)
 
 
 PARAMETER_UNCHANGED = Condition(

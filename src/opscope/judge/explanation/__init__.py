@@ -7,6 +7,7 @@ from opscope.judge.explanation.case import Case, Explanation, Known, Rule, shown
 from opscope.judge.explanation.division import division
 from opscope.judge.explanation.domains import domain, logarithm, logit, root
 from opscope.judge.explanation.normalisation import normalisation
+from opscope.judge.explanation.nothing import ctc, deviation, empty_mean, ignored_labels
 from opscope.judge.explanation.outside import entered, of_purpose
 from opscope.judge.explanation.overflow import exponential, half_range, overflow, power
 from opscope.judge.explanation.update import optimizer
@@ -41,6 +42,10 @@ _RULES: tuple[Rule, ...] = (
     of_purpose,
     backward,
     optimizer,
+    deviation,
+    empty_mean,
+    ignored_labels,
+    ctc,
     logarithm,
     logit,
     root,

@@ -35,6 +35,8 @@ class Case(NamedTuple):
     birth: Birth
     inputs: Sequence[Known | None]
     output: Known | None
+    step: int = 1
+    """At step 0 nothing has been learned yet."""
 
     @property
     def node(self) -> Node:

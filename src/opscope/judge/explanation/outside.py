@@ -22,11 +22,7 @@ def entered(case: Case) -> Explanation | None:
             "corrupt file); torch.isfinite(batch).all() in the Dataset finds it where it is made",
         )
     if source.kind == "parameter":
-        return Explanation(
-            what,
-            "the parameter was not finite before this step: check its initialisation, the "
-            "checkpoint it was loaded from, or the update of the step before",
-        )
+        return Explanation(what, _of_parameter(source.name, case.step))
     if source.kind == "buffer":
         return Explanation(
             what,
@@ -40,6 +36,15 @@ def entered(case: Case) -> Explanation | None:
             "run without --scope, or with a wider one",
         )
     return Explanation(what, "check where this tensor is made: it is not an operator of this step")
+
+
+def _of_parameter(name: str, step: int) -> str:
+    if step:
+        return "the parameter was not finite before this step: look at the update of the one before"
+    return (
+        f"it was so before the first update: look at its initialisation, or at the key {name} of "
+        "the checkpoint that was loaded"
+    )
 
 
 def of_purpose(case: Case) -> Explanation | None:

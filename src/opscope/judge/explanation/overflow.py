@@ -89,7 +89,9 @@ def overflow(case: Case) -> Explanation | None:
     limit = LIMITS.get(case.dtype)
     if case.op not in _PRODUCTS or limit is None or case.largest < limit**0.4:
         return None
-    advice = "values grow from step to step: lower the learning rate, clip gradients, or normalise"
+    advice = "lower the learning rate, clip gradients, or normalise: what it reads is huge"
+    if not case.step:
+        advice = "it is so before anything is learned: check the initialisation and the inputs"
     if case.op in ("cumprod", "prod"):
         advice = "add logarithms instead of multiplying: torch.cumsum(torch.log(x), ...)"
     return Explanation(

@@ -12,6 +12,8 @@ from opscope.events import Node, Outside
 Place = tuple[int, int]
 """The index of a call and the slot of one of its outputs."""
 FROM_RANKS = Outside("rank", "another rank")
+LASTING = ("parameter", "buffer", "state")
+"""The kinds of sources that stay bad from step to step."""
 UNSEEN = "operator"
 """The kind of source that is an operator without statistics."""
 
@@ -23,9 +25,7 @@ class Status(enum.IntEnum):
     """Its infinities were written by intention, or come of such."""
     UNWRITTEN = 2
     """It is memory that was not fully written yet."""
-    UNUSED = 3
-    """A further output that nothing has read so far."""
-    FAULT = 4
+    FAULT = 3
 
 
 class Bad(NamedTuple):
@@ -62,6 +62,16 @@ class Birth(NamedTuple):
     """What it came in with, if no operator of this step made it; `slot` is then an input."""
     of: Status | None = None
     """For a NaN: that it comes of infinities on purpose, or of memory nobody wrote to."""
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in short."""
+        came = self.entered
+        if came is None:
+            return f"{self.node.op_type} turns sound inputs into {self.bad.text}"
+        if came == FROM_RANKS:
+            return f"{self.bad.text} came from another rank"
+        return f"{self.bad.text} came in with the {came.kind} {came.name}".rstrip()
 
 
 def bad_of(record: np.void) -> Bad:

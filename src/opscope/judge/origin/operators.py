@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.events import Node, Phase
+from opscope.events import Node
 from opscope.judge.selection import base_type
 
 WRITERS = frozenset(
@@ -12,8 +12,6 @@ WRITERS = frozenset(
     )
 )
 """Operators that write a number they are given."""
-IDENTITIES = frozenset(("index_reduce", "scatter_reduce", "segment_reduce", "amax", "amin"))
-"""Reductions that leave their identity, an infinity, where there is nothing to reduce."""
 PIECEWISE = frozenset(
     (
         *("index_put", "_index_put_impl", "index_copy", "index_fill", "index_add", "masked_fill"),
@@ -31,15 +29,9 @@ VIEWS = frozenset(
 )
 ARRIVALS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
 """How torch says that a tensor was made of Python's or NumPy's numbers."""
-SUMS = frozenset(("add", "sub", "rsub", "mul", "_to_copy", "baddbmm", "addmm"))
-COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp")
+COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 """The namespaces of operators by which ranks exchange values."""
 _LOADER = "torch/utils/data"
-
-
-def outputs_are_alike(node: Node) -> bool:
-    """Return whether no output is more of a result than another: lists of tensors, or pieces."""
-    return node.op_type.startswith(("_foreach", "_fused", "_amp")) or base_type(node) in VIEWS
 
 
 def is_transparent(node: Node) -> bool:
@@ -56,13 +48,3 @@ def is_collective(node: Node) -> bool:
 def is_in_loader(node: Node) -> bool:
     """Return whether a node runs in what loads data."""
     return any(_LOADER in frame.file for frame in node.stack.frames)
-
-
-def is_inside_formula(node: Node) -> bool:
-    """Return whether autograd itself runs this node, as part of an operator's gradient."""
-    return (
-        node.phase is Phase.BACKWARD
-        and node.forward is not None
-        and not node.gradient_of
-        and node.stack is node.forward.stack
-    )

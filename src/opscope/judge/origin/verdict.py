@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,16 @@ import numpy as np
 from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, Explanation, Known, explain
-from opscope.judge.origin.birth import Birth, Status
+from opscope.judge.origin.arrival import spoilt
+from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.divergence import ADVICE, divergence, in_words
 from opscope.judge.origin.soundness import Records, Soundness
+from opscope.judge.origin.writing import BUFFER, GRADIENT, PARAMETER, STATE
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 
 Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
 _BEFORE = 5
+_HISTORY = 5
 _FLOOR = 1e3
 _JUMP = 10.0
 
@@ -48,25 +53,14 @@ def find_origin(
     is a call.
     """
     ends = [call for call in (*step.losses, suspect) if call is not None]
-    births = [birth for birth in step.soundness.births if counts(birth)]
+    births = [birth for birth in step.soundness.arrived if counts(birth)]
     births = births or step.soundness.leading_to(step.soundness.births, ends)
     if births:
         return min(births, key=lambda birth: birth.call)
     for call in ends:
-        if (found := _took_over(step.soundness, call)) is not None:
+        if (found := step.soundness.took_over(call)) is not None:
             return found
     return None
-
-
-def _took_over(soundness: Soundness, call: int) -> Birth | None:
-    """The first value with nothing finite left, among those a call's outputs come from."""
-    places = soundness.ancestors(call)
-    if not places:
-        return None
-    whole = [place for place in places if soundness.bad[place].finite == 0]
-    chosen = min(whole) if whole else max(places)
-    node = soundness.calls.nodes[chosen[0]]
-    return Birth(node, *chosen, soundness.bad[chosen], of=Status.ON_PURPOSE)
 
 
 def verdict(step: Step, origin: Birth) -> dict[str, Any]:
@@ -74,6 +68,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     node, call, soundness = origin.node, origin.call, step.soundness
     frame = node.stack.where
     explanation = _explain(step, origin)
+    growth = _divergence(step, origin)
     sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
@@ -94,7 +89,10 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "slot": origin.slot,
         "bad": origin.bad._asdict(),
         "what": explanation.what,
-        "advice": explanation.advice,
+        "advice": explanation.advice if growth is None else ADVICE,
+        "divergence": growth,
+        "history": _history(step, origin),
+        "culprit": None,
         "inputs": [
             {**_value(step, call, INPUT, slot), "source": source_text(source)}
             for slot, source in enumerate(sources)
@@ -102,7 +100,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "outputs": [_value(step, call, OUTPUT, slot) for slot in range(len(node.outputs))],
         "reached": _reached(step),
         "spread": _spread(soundness, origin),
-        "others": len(soundness.births) - 1 if soundness.births else 0,
+        "others": max(0, len(soundness.arrived) - 1),
         "before": _before(step, origin),
         "abnormal": _abnormal(step, origin),
     }
@@ -113,7 +111,36 @@ def _explain(step: Step, origin: Birth) -> Explanation:
     slots = range(len(soundness.calls.sources_of(call)))
     inputs = [_known(step, soundness.row(call, INPUT, slot)) for slot in slots]
     slot = origin.slot if origin.entered is None else 0
-    return explain(Case(origin, inputs, _known(step, soundness.row(call, OUTPUT, slot))))
+    output = _known(step, soundness.row(call, OUTPUT, slot))
+    return explain(Case(origin, inputs, output, step.step))
+
+
+def _divergence(step: Step, origin: Birth) -> dict[str, Any] | None:
+    """How values grew before this step, unless they came in from outside."""
+    entered = origin.entered is not None and origin.entered.kind != "parameter"
+    if step.earlier is None or not len(step.earlier) or entered:
+        return None
+    nodes = step.soundness.calls.nodes
+    losses = {nodes[call].id for call in step.losses if call is not None}
+    now = step.soundness.records()
+    return divergence(step.earlier, now[now["call"] < origin.call], step.nodes, losses)
+
+
+def _history(step: Step, origin: Birth) -> list[dict[str, Any]]:
+    """What the first input of the origin was in the steps before."""
+    if step.earlier is None or not len(step.earlier):
+        return []
+    rows, sources = step.earlier, step.soundness.calls.sources_of(origin.call)
+    slot = origin.slot if origin.entered is not None else 0
+    source = sources[slot] if slot < len(sources) else None
+    if isinstance(source, Output):
+        mine = (rows["node"] == source.node.id) & (rows["slot"] == source.slot)
+        mine &= rows["io"] == OUTPUT
+    else:
+        mine = (rows["node"] == origin.node.id) & (rows["slot"] == slot) & (rows["io"] == INPUT)
+    found = {int(row["step"]): row_from(row) for row in rows[mine]}
+    last = sorted(found)[-_HISTORY:]
+    return [{"step": at, "min": found[at].min, "max": found[at].max} for at in last]
 
 
 def _known(step: Step, record: np.void | None) -> Known | None:
@@ -145,15 +172,14 @@ def source_text(source: Source) -> str:
 
 
 def _reached(step: Step) -> dict[str, Any]:
-    soundness = step.soundness
-    loss = any(
-        call is not None and any((call, s) in soundness.status for s in range(4))
-        for call in step.losses
-    )
+    bad = step.soundness.bad_slots
+    kinds = Counter(what.kind for what in spoilt(step.soundness.calls, bad))
     return {
-        "loss": loss,
-        "gradients": len(soundness.reached_gradient),
-        "parameters": len(soundness.reached_parameter),
+        "loss": any(call in bad for call in step.losses),
+        "gradients": kinds[GRADIENT],
+        "parameters": kinds[PARAMETER],
+        "buffers": kinds[BUFFER],
+        "state": kinds[STATE],
     }
 
 
@@ -260,11 +286,7 @@ def text(data: dict[str, Any]) -> list[str]:
     entered = data["entered"]
     lines = [
         f"NaN or Inf in {moment(data['step'], data['pass'])}, rank {data['rank']}: "
-        + (
-            f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
-            if entered
-            else "it began here"
-        ),
+        + (_shown_entry(entered) if entered else "it began here"),
         f"  operator  {data['name']}  ({data['op']}, {data['phase']})",
     ]
     if data["forward"]:
@@ -272,9 +294,15 @@ def text(data: dict[str, Any]) -> list[str]:
     lines.append(f"  scope     {data['scope']}")
     if data["where"]:
         lines.append(f"  code      {shown_place(data['where'])}  {data['code']}")
+    if data["divergence"]:
+        lines.append(f"  growth    {in_words(data['divergence'])}")
     lines.append(f"  what      {data['what']}")
+    if data["culprit"]:
+        lines.append(f"  culprit   {data['culprit']}")
     lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
     lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
+    if data["history"]:
+        lines.append(f"  history   input was {_shown_history(data['history'])}")
     lines.append(f"  reached   {_shown_reach(data)}")
     if data["abnormal"]:
         odd = data["abnormal"]
@@ -286,6 +314,19 @@ def text(data: dict[str, Any]) -> list[str]:
     lines.append(f"  advice    {data['advice']}")
     lines.append(f"origin: {shown_place(data['where'])}" if data["where"] else "origin: unknown")
     return lines
+
+
+def _shown_entry(entered: dict[str, str]) -> str:
+    if entered["kind"] == "rank":
+        return "it came from another rank"
+    return f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
+
+
+def _shown_history(history: list[dict[str, Any]]) -> str:
+    return ", ".join(
+        f"{each['min'] + 0.0:.4g} … {each['max'] + 0.0:.4g} in step {each['step']}"
+        for each in history
+    )
 
 
 def _shown(value: dict[str, Any]) -> str:
@@ -309,9 +350,12 @@ def _shown(value: dict[str, Any]) -> str:
 def _shown_reach(data: dict[str, Any]) -> str:
     reached, spread = data["reached"], data["spread"]
     parts = ["the loss"] if reached["loss"] else []
-    for key, word in (("gradients", "gradient"), ("parameters", "parameter")):
-        if reached[key]:
-            parts.append(f"{reached[key]} {word}{'s' if reached[key] > 1 else ''}")
+    for word in ("gradient", "parameter", "buffer"):
+        count = reached[f"{word}s"]
+        if count:
+            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
+    if reached["state"]:
+        parts.append("the optimizer's state")
     where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
     return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
 

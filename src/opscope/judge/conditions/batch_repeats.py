@@ -1,0 +1,76 @@
+"""DB: batches that are constant, or always the same though a DataLoader brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from opscope.calls import Calls
+from opscope.events import DATA_GRAPH
+from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
+from opscope.judge.graph_check import GraphCheck, Spot, data_slots, forward_calls
+from opscope.judge.history import signature
+from opscope.judge.origin.operators import is_in_loader
+from opscope.judge.outcome import Params
+from opscope.judge.training_check import SeenStep
+from opscope.stats.record import INPUT
+
+_PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear", "native_batch_norm", "embedding")
+_FEW = 8
+
+
+def repeats(steps: int, params: Params) -> bool:
+    """Return whether it has been so for long enough."""
+    return steps >= params[STEPS]
+
+
+class BatchRepeats(GraphCheck):
+    """Looks at batches that are first read by a layer with weights."""
+
+    def start(self) -> None:
+        """No batch has been seen."""
+        super().start()
+        self._last: dict[int, tuple[bytes, int, int]] = {}
+        """By node: what the batch looked like, for how many steps, and in how many constant."""
+        self._has_loader = False
+
+    def find(self, calls: Calls) -> Iterator[Spot]:
+        """Yield the layers that read a batch."""
+        self._has_loader |= any(n.graph == DATA_GRAPH or is_in_loader(n) for n in calls.nodes)
+        for call, node in forward_calls(calls, *_PRODUCTS):
+            for slot in data_slots(calls, call):
+                yield Spot(call, node, str(slot))
+
+    def judge(self, step: SeenStep, spot: Spot) -> str | None:
+        """Find batches that say nothing, or nothing new."""
+        row = step.row(spot.call, INPUT, int(spot.kind))
+        if row is None or int(row["count"]) < _FEW:
+            return None
+        now = signature(np.array([row])).tobytes()
+        before, same, constant = self._last.get(spot.node.id, (b"", 0, 0))
+        same = same + 1 if now == before else 0
+        constant = constant + 1 if row["kind"] == 0 and row["min"] == row["max"] else 0
+        self._last[spot.node.id] = now, same, constant
+        params = self.watchpoint.params
+        if repeats(constant, params):
+            return (
+                f"every element of the batch is {float(row['min']):g}, in each of {constant} "
+                "steps: is the data read at all?"
+            )
+        if repeats(same, params) and self._has_loader:
+            return (
+                f"the DataLoader has brought the same batch in {same + 1} steps: is "
+                "next(iter(loader)) called in every step, which begins anew?"
+            )
+        return None
+
+
+BATCH_REPEATS = Condition(
+    "DB",
+    "batch_repeats",
+    TRAINING,
+    "batches are constant, or always the same",
+    parameters=(Parameter(STEPS, 1, default=20.0),),
+    training=BatchRepeats,
+)

@@ -1,0 +1,83 @@
+"""LT: targets that a loss cannot learn from: outside its range, or always the same class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscope.calls import Calls
+from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
+from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
+from opscope.judge.outcome import Params
+from opscope.judge.selection import base_type
+from opscope.judge.training_check import SeenStep
+from opscope.stats.record import INPUT
+
+_BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+_CLASSES = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
+_WRITTEN = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "zero")
+"""Labels that are written there are meant: in contrastive losses the first one is the match."""
+_FEW = 4
+"""Fewer labels than these may well be equal."""
+
+
+def is_constant(steps: int, params: Params) -> bool:
+    """Return whether all labels have been one class for long enough."""
+    return steps >= params[STEPS]
+
+
+class LossTarget(GraphCheck):
+    """Looks at the second input of losses."""
+
+    def start(self) -> None:
+        """No label has been seen."""
+        super().start()
+        self._constant: dict[int, tuple[int, int]] = {}
+        """By node: the class of all labels so far, and in how many steps."""
+
+    def find(self, calls: Calls) -> Iterator[Spot]:
+        """Yield losses with targets."""
+        for call, node in forward_calls(calls, *_BINARY):
+            yield Spot(call, node, "binary")
+        for call, node in forward_calls(calls, *_CLASSES):
+            made = maker(calls, call, 1)
+            if made is None or base_type(calls.nodes[made]) not in _WRITTEN:
+                yield Spot(call, node, "classes")
+
+    def judge(self, step: SeenStep, spot: Spot) -> str | None:
+        """Find targets outside [0, 1], and labels that are always one class."""
+        row = step.row(spot.call, INPUT, 1)
+        if row is None or not row["count"]:
+            return None
+        if spot.kind == "classes":
+            return self._judge_classes(spot, int(row["min_int"]), int(row["max_int"]), row)
+        whole = bool(row["kind"] != 0)
+        low, high = (float(row[f"{end}_int"] if whole else row[end]) for end in ("min", "max"))
+        if low >= 0 and high <= 1:
+            return None
+        return (
+            f"the targets of {spot.node.op_type} are from {low:g} to {high:g}, and must be from 0 "
+            "to 1: its loss has no minimum then"
+        )
+
+    def _judge_classes(self, spot: Spot, low: int, high: int, row: object) -> str | None:
+        known, steps = self._constant.get(spot.node.id, (low, 0))
+        if low != high or low != known or int(row["count"]) < _FEW:  # type: ignore[index]
+            self._constant[spot.node.id] = low, -(1 << 40)
+            return None
+        self._constant[spot.node.id] = low, steps + 1
+        if not is_constant(steps + 1, self.watchpoint.params):
+            return None
+        return (
+            f"all labels have been {low} in each of {steps + 1} steps: is the data sorted by "
+            "class, or read wrongly?"
+        )
+
+
+LOSS_TARGET = Condition(
+    "LT",
+    "loss_target",
+    TRAINING,
+    "targets are outside the range of their loss, or always one class",
+    parameters=(Parameter(STEPS, 1, default=20.0),),
+    training=LossTarget,
+)

@@ -1,0 +1,121 @@
+"""Conditions on how operators hang together: found once per graph, judged in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from opscope.calls import Calls
+from opscope.events import TRAINING_GRAPH, Node, Output, Outside, Phase
+from opscope.judge.hits import Hit
+from opscope.judge.origin.operators import is_transparent
+from opscope.judge.origin.walking import feeding
+from opscope.judge.selection import base_type
+from opscope.judge.training_check import SeenStep, TrainingCheck
+
+_FAR = 16
+
+
+class Spot(NamedTuple):
+    """A call that a condition has something to say about, and what it is about, in a word."""
+
+    call: int
+    node: Node
+    kind: str = ""
+
+
+class GraphCheck(TrainingCheck):
+    """Looks for a pattern when operators hang together in a new way; each node is told of once."""
+
+    def start(self) -> None:
+        """Nothing has been seen."""
+        self._calls = Calls()
+        self._spots: list[Spot] = []
+
+    def find(self, calls: Calls) -> Iterator[Spot]:
+        """Yield what is to be judged in every step that hangs together like this."""
+        raise NotImplementedError
+
+    def judge(self, step: SeenStep, spot: Spot) -> str | None:
+        """Return what is wrong, if something is."""
+        raise NotImplementedError
+
+    def check(self, step: SeenStep) -> Iterator[Hit]:
+        """Judge what there is of the pattern."""
+        calls = step.calls
+        if not calls.is_wired_like(self._calls):
+            self._calls, self._spots = calls, list(self.find(calls))
+        self.training.checked(self.watchpoint, len(self._spots))
+        for spot in self._spots:
+            key = str(spot.node.id)
+            if key in self.told or self._is_left_alone(spot.node):
+                continue
+            message = self.judge(step, spot)
+            if message is not None:
+                self.told.add(key)
+                yield self.hit_at(step, message, spot.node, spot.call)
+
+    def _is_left_alone(self, node: Node) -> bool:
+        muted = self.watchpoint.is_muted(node) or self.training.table.is_ignored(node)
+        return muted or not self.watchpoint.select.matches(node)
+
+    def shape(self, row: np.void | None) -> tuple[int, ...] | None:
+        """Return the shape of a value."""
+        kind = None if row is None else self.training.kind_of(int(row["shape"]))
+        return None if kind is None else kind[1]
+
+
+def forward_calls(calls: Calls, *op_types: str) -> Iterator[tuple[int, Node]]:
+    """Yield the calls of these operators in what is trained on."""
+    for call, node in enumerate(calls.nodes):
+        trains = node.graph == TRAINING_GRAPH and node.phase is Phase.FORWARD and node.with_grad
+        if trains and base_type(node) in op_types:
+            yield call, node
+
+
+def maker(calls: Calls, call: int, slot: int) -> int | None:
+    """Return the call that made an input, seen through views of it; None if none of the step."""
+    for _ in range(_FAR):
+        places = feeding(calls, call)
+        place = places[slot] if slot < len(places) else None
+        if place is None:
+            return None
+        call, slot = place[0], 0
+        if not is_transparent(calls.nodes[call]):
+            return call
+    return None
+
+
+def has_parameter(calls: Calls, call: int, slot: int) -> bool:
+    """Return whether an input comes of a parameter."""
+    todo, seen = [(call, slot)], set[tuple[int, int]]()
+    while todo:
+        at, of = todo.pop()
+        sources = calls.sources_of(at)
+        source = sources[of] if of < len(sources) else None
+        if isinstance(source, Outside) and source.kind == "parameter":
+            return True
+        producer = calls.producer(at, of) if isinstance(source, Output) else None
+        if producer is not None and (producer, -1) not in seen:
+            seen.add((producer, -1))
+            todo += ((producer, each) for each in range(len(calls.sources_of(producer))))
+    return False
+
+
+def data_slots(calls: Calls, call: int) -> list[int]:
+    """Return which inputs of a product with weights are data, and come of no parameter."""
+    slots = range(len(calls.sources_of(call)))
+    learned = [has_parameter(calls, call, slot) for slot in slots]
+    return [slot for slot in slots if not learned[slot]] if any(learned) else []
+
+
+def readers(calls: Calls, call: int) -> list[int]:
+    """Return the later forward calls that read the first output of a call."""
+    return [
+        later
+        for later in range(call + 1, len(calls.nodes))
+        if calls.nodes[later].phase is Phase.FORWARD
+        and any(place == (call, 0) for place in feeding(calls, later))
+    ]

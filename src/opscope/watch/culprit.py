@@ -1,0 +1,58 @@
+"""Which element is to blame: the first that is bad, its row of the batch, a parameter that is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opscope.events import Outside
+from opscope.judge.origin.birth import Birth
+
+_SHOWN = 3
+
+
+def culprit(birth: Birth, values: Mapping[str, Any], entered: Mapping[int, Sequence[int]]) -> str:
+    """Say which element of an operator's values is bad, and which parameter is zero.
+
+    `entered` has by input slot the place of the first bad element that came in.
+    """
+    if birth.entered is not None:
+        return _of_input(birth, entered.get(birth.slot, ()))
+    parts = list(_of_output(values.get(f"output.{birth.slot}"), birth.slot, values))
+    parts += [f"the parameter {name} is exactly 0" for name in _zero_parameters(birth, values)]
+    return "; ".join(parts)
+
+
+def first_bad(tensor: Any) -> list[int]:
+    """Return the place of the first element that is NaN or infinite; none if there is none."""
+    import torch
+
+    places = torch.nonzero(~torch.isfinite(tensor.detach()))
+    return [int(each) for each in places[0].tolist()] if len(places) else []
+
+
+def _of_input(birth: Birth, index: Sequence[int]) -> str:
+    if not index:
+        return ""
+    is_batch = birth.entered is not None and birth.entered.kind == "batch"
+    row = f", in row {index[0]} of the batch" if is_batch and len(index) > 1 else ""
+    return f"input {birth.slot} is bad first at {list(index)}{row}"
+
+
+def _of_output(tensor: Any, slot: int, values: Mapping[str, Any]) -> Iterator[str]:
+    index = first_bad(tensor) if tensor is not None and tensor.dim() else []
+    if not index:
+        return
+    same = [key for key, v in values.items() if key[:5] == "input" and v.shape == tensor.shape]
+    there = [f"{key.replace('.', ' ')} is {values[key][tuple(index)].item():.6g}" for key in same]
+    where = f", where {' and '.join(there[:_SHOWN])}" if there else ""
+    yield f"output {slot} is bad first at {index}{where}"
+
+
+def _zero_parameters(birth: Birth, values: Mapping[str, Any]) -> Iterator[str]:
+    for slot, source in enumerate(birth.node.sources):
+        value = values.get(f"input.{slot}")
+        is_parameter = isinstance(source, Outside) and source.kind == "parameter"
+        if is_parameter and value is not None and value.numel() and not value.any():
+            assert isinstance(source, Outside)
+            yield source.name

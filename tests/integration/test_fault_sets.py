@@ -1,0 +1,82 @@
+"""The sets of small faults: each is found, its healthy twin is silent, a later check agrees.
+
+`make test` runs one in four of them, `make test-long` all.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opscope
+from faults.sets import bad_numbers, silent
+from faults.sets.table import Fault
+from helpers.forked import forked_python
+
+RUN = Path(__file__).parents[1] / "faults" / "sets" / "run.py"
+SETS = {"silent": silent.FAULTS.rows, "bad_numbers": bad_numbers.FAULTS.rows}
+SAMPLE = 4
+WATCH = "thorough"
+PARTS = [
+    pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.long] if part else [])
+    for name in SETS
+    for part in range(SAMPLE)
+]
+
+
+def hits_of(run: Path) -> list[dict[str, Any]]:
+    path = run / "rank_0" / "hits.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run_part(module: str, part: int, twin: str, folder: Path) -> list[Fault]:
+    """Run one in so many faults of a set, or their twins."""
+    rows = SETS[module][part::SAMPLE]
+    done = forked_python(RUN, folder, module, twin, WATCH, *(r.name for r in rows), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "internal error" not in done.stderr
+    return rows
+
+
+def is_found(row: Fault, hits: list[dict[str, Any]], module: str) -> bool:
+    """Whether one of the expected conditions hit, or the verdict names operator and line."""
+    if module == "silent":
+        return bool({hit["condition"] for hit in hits} & row.expected)
+    verdict = next((hit["verdict"] for hit in hits if hit.get("verdict")), None)
+    if verdict is None or verdict["op_type"] not in row.expected:
+        return False
+    return int(verdict["where"].rpartition(":")[2]) == row.line
+
+
+def agrees(run: Path, hits: list[dict[str, Any]]) -> bool:
+    """Whether a check of the run finds what was found while it ran."""
+    key = ("condition", "step", "call", "slot", "parameter", "message")
+    found = (hit.to_json() for hit in opscope.open(run).check(WATCH).hits)
+    return sorted([each[k] for k in key] for each in found) == sorted(
+        [hit[k] for k in key] for hit in hits
+    )
+
+
+@pytest.mark.parametrize(("module", "part"), PARTS)
+def test_faults_are_found(module: str, part: int, tmp_path: Path) -> None:
+    rows = run_part(module, part, "faulty", tmp_path)
+    hits = {row.name: hits_of(tmp_path / row.name) for row in rows}
+    assert [row.name for row in rows if not is_found(row, hits[row.name], module)] == []
+    assert [row.name for row in rows if not agrees(tmp_path / row.name, hits[row.name])] == []
+
+
+@pytest.mark.parametrize(("module", "part"), PARTS)
+def test_twins_are_silent(module: str, part: int, tmp_path: Path) -> None:
+    rows = run_part(module, part, "healthy", tmp_path)
+    found = {row.name: hits_of(tmp_path / row.name) for row in rows}
+    assert {n: [(h["condition"], h["message"]) for h in hits] for n, hits in found.items()} == {
+        row.name: [] for row in rows
+    }
+
+
+def test_there_are_forty_of_each() -> None:
+    assert [len(rows) for rows in SETS.values()] == [40, 40]
+    assert all(row.line for row in SETS["bad_numbers"])
