@@ -135,20 +135,14 @@ class Verbs:
         return [{**key._asdict(), "name": names.get(key.node, "")} for key in self._kept.present()]
 
     def _value(self, args: Data) -> Data:
-        """A part of a kept value or of a parameter: facts, a slice, a tile or a histogram."""
-        array = arrays.real(self._array(args))
-        part = str(args.get("part", "facts"))
-        if part == "facts":
-            dtype = str(array.dtype)
-            return {"dtype": dtype, "shape": list(array.shape), "places": arrays.places(array)}
-        if part == "slice":
-            return arrays.slice_of(array, str(args.get("index", "")))
-        if part == "histogram":
-            return arrays.histogram(array, _whole(args, "bins", 60), bool(args.get("log")))
-        if part == "tile":
-            size = (_whole(args, "rows", 200), _whole(args, "columns", 200))
-            return arrays.tile(array, str(args.get("index", "")), *size)
-        raise OpscopeError(f"{part} is no part; there are facts, slice, tile and histogram")
+        """A part of a kept value or of a parameter, or of its difference to another step."""
+        array, part = self._array(args), str(args.get("part", "facts"))
+        if args.get("against") is None:
+            return arrays.look(array, part, args)
+        before = self._array(args | {"step": _whole(args, "against")})
+        if args.get("show") == "before":
+            return arrays.look(before, part, args)
+        return arrays.look(array, part, args, before)
 
     def _array(self, args: Data) -> arrays.Array:
         if "parameter" in args:

@@ -15,6 +15,7 @@ from opscope.stats.record import INT, UINT
 from opscope.stats.row import Row
 from opscope.views.hit_list import hit_line
 from opscope.views.rank_view import RankView
+from opscope.views.value_sources import saved_at_hit
 
 if TYPE_CHECKING:
     from opscope.views.answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
@@ -60,8 +61,8 @@ def node_details(
         "passes": passes,
         "pass_number": min(pass_number, passes - 1),
         "stack": _stack(view.reader, node),
-        "inputs": _sides(node, IO.INPUT, len(node.sources), values),
-        "outputs": _sides(node, IO.OUTPUT, len(node.outputs), values),
+        "inputs": _sides(view, node, IO.INPUT, at, values),
+        "outputs": _sides(view, node, IO.OUTPUT, at, values),
         "consumers": _consumers(view.reader, node),
         "hits": [hit_line(hit) for hit in view.hits if hit.get("node") == node.id],
     }
@@ -147,9 +148,20 @@ def _values(
     return found
 
 
-def _sides(node: Node, io: IO, known: int, values: dict[tuple[int, IO, int], Value]) -> list[Side]:
+def _sides(
+    view: RankView,
+    node: Node,
+    io: IO,
+    step: int | None,
+    values: dict[tuple[int, IO, int], Value],
+) -> list[Side]:
+    known = len(node.sources if io is IO.INPUT else node.outputs)
     recorded = {slot for number, side, slot in values if number == node.id and side is io}
-    return [_side(node, io, slot, values) for slot in sorted({*range(known), *recorded})]
+    sides = [_side(node, io, slot, values) for slot in sorted({*range(known), *recorded})]
+    for side in sides:
+        if step is not None and not side["saved"]:
+            side["saved"] = saved_at_hit(view, node, io, side["slot"], step) is not None
+    return sides
 
 
 def _side(node: Node, io: IO, slot: int, values: dict[tuple[int, IO, int], Value]) -> Side:
