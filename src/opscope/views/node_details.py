@@ -9,13 +9,13 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node, Output, Outside, Source
+from opscope.read.one_value import saved_at_hit
 from opscope.read.reader import Reader
 from opscope.read.value import Value
 from opscope.stats.record import INT, UINT
 from opscope.stats.row import Row
 from opscope.views.hit_list import hit_line
 from opscope.views.rank_view import RankView
-from opscope.views.value_sources import saved_at_hit
 
 if TYPE_CHECKING:
     from opscope.views.answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
@@ -160,7 +160,7 @@ def _sides(
     sides = [_side(node, io, slot, values) for slot in sorted({*range(known), *recorded})]
     for side in sides:
         if step is not None and not side["saved"]:
-            side["saved"] = saved_at_hit(view, node, io, side["slot"], step) is not None
+            side["saved"] = saved_at_hit(view.recorded, node, io, side["slot"], step) is not None
     return sides
 
 

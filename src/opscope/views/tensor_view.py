@@ -10,12 +10,12 @@ from opscope.arrays import Array
 from opscope.arrays.pictures import suggested
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node, Output, Outside
+from opscope.read.one_value import find_value, step_before
 from opscope.read.value import Value
 from opscope.views.advice import advice_for, summary_of
 from opscope.views.hit_list import hit_line
 from opscope.views.node_details import find_node, numbers_of
 from opscope.views.rank_view import RankView
-from opscope.views.value_sources import same_node, step_before, value_in
 
 if TYPE_CHECKING:
     from opscope.views.answers import Numbers
@@ -46,7 +46,8 @@ class Which:
         """What was recorded of it, if anything."""
         if self.step is None:
             return None
-        return value_in(self.view, self.node, self.io, self.slot, self.step, self.pass_number)
+        rank = self.view.recorded
+        return find_value(rank, self.node, self.io, self.slot, self.step, self.pass_number)
 
     @property
     def source(self) -> Output | Outside | None:
@@ -81,7 +82,8 @@ class Which:
 
     def on_rank(self, view: RankView) -> Which:
         """The same value of another rank."""
-        node = same_node(view, self.node)
+        place = (self.node.name, self.node.graph)
+        node = next((n for n in view.nodes.values() if (n.name, n.graph) == place), None)
         if node is None:
             raise OpscopeError(f"rank {view.rank} has no {self.node.name}")
         return replace(self, view=view, node=node)
@@ -174,7 +176,7 @@ def _numbers(value: Value | None) -> Numbers | None:
 def _previous(which: Which) -> int | None:
     if which.step is None:
         return None
-    return step_before(which.view, which.node, which.io, which.slot, which.step)
+    return step_before(which.view.recorded, which.node, which.io, which.slot, which.step)
 
 
 def _ranks(which: Which) -> list[int]:
