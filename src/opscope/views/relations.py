@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from opscope.errors import OpscopeError
-from opscope.events import IO, Node, Outside, Source
+from opscope.events import IO, Node, Outside
 from opscope.read.value import Value
 from opscope.views.node_details import numbers_of
 from opscope.views.tensor_view import Which
@@ -21,17 +21,16 @@ MOST_HOPS = 8
 
 
 class _Tensor(NamedTuple):
-    """An output of a node, or something from outside."""
+    """An output of a node, or something from outside that is an input of one."""
 
-    node: Node | None
+    node: Node
     slot: int
     outside: Outside | None = None
 
     @property
     def id(self) -> str:
-        if self.node is not None:
+        if self.outside is None:
             return f"{self.node.id}:{self.slot}"
-        assert self.outside is not None
         return f"{self.outside.kind}:{self.outside.name}"
 
 
@@ -40,8 +39,8 @@ def relations(which: Which, hops: int) -> Relations:
     view = which.view
     if "edges" in view.reader.recording.lacks:
         raise OpscopeError(view.reader.recording.lacks["edges"])
-    source = which.source
-    centre = _of_source(source) if source is not None else _Tensor(which.node, which.slot)
+    is_input = which.source is not None
+    centre = (_input_of if is_input else _Tensor)(which.node, which.slot)
     walk = _Walk(which, {centre.id: (centre, 0)})
     walk.go(centre, hops, -1)
     walk.go(centre, hops, +1)
@@ -87,8 +86,8 @@ class _Walk:
             near = far
 
     def _before(self, tensor: _Tensor) -> Iterator[_Tensor]:
-        for source in tensor.node.sources if tensor.node else ():
-            yield _of_source(source)
+        for slot in range(len(tensor.node.sources) if tensor.outside is None else 0):
+            yield _input_of(tensor.node, slot)
 
     def _after(self, tensor: _Tensor) -> Iterator[_Tensor]:
         for node in self._readers(tensor):
@@ -97,24 +96,32 @@ class _Walk:
 
     def _readers(self, tensor: _Tensor) -> Iterator[Node]:
         view = self.which.view
-        if tensor.node is not None:
+        if tensor.outside is None:
             readers = view.reader.consumers(tensor.node)
             yield from dict.fromkeys(each.node for each in readers if each.of == tensor.slot)
             return
         for node in view.nodes.values():
-            if any(isinstance(s, Outside) and _of_source(s).id == tensor.id for s in node.sources):
+            if any(
+                isinstance(source, Outside) and _same(source, tensor) for source in node.sources
+            ):
                 yield node
 
 
-def _of_source(source: Source) -> _Tensor:
+def _input_of(node: Node, slot: int) -> _Tensor:
+    source = node.sources[slot]
     if isinstance(source, Outside):
-        return _Tensor(None, 0, source)
+        return _Tensor(node, slot, source)
     return _Tensor(source.node, source.slot)
+
+
+def _same(source: Outside, tensor: _Tensor) -> bool:
+    other = tensor.outside
+    return other is not None and (source.kind, source.name) == (other.kind, other.name)
 
 
 def _numbers(which: Which, tensors: list[_Tensor]) -> dict[str, Value]:
     """What was recorded of outputs in the step, by id."""
-    nodes = {tensor.node.id for tensor in tensors if tensor.node is not None}
+    nodes = {tensor.node.id for tensor in tensors if tensor.outside is None}
     if which.step is None or not nodes:
         return {}
     found: dict[str, Value] = {}
@@ -143,16 +150,17 @@ def _related(
     tensor: _Tensor, level: int, value: Value | None, conditions: list[str]
 ) -> RelatedValue:
     node, outside = tensor.node, tensor.outside
-    where = node.stack.where if node else None
-    name = outside.name or outside.kind if outside else ""
+    where = node.stack.where
+    label = node.name.rpartition("/")[2] if outside is None else outside.name or outside.kind
     return {
         "id": tensor.id,
-        "kind": outside.kind if outside else "value",
-        "node": node.id if node else None,
+        "kind": "value" if outside is None else outside.kind,
+        "node": node.id,
+        "io": str(IO.OUTPUT if outside is None else IO.INPUT),
         "slot": tensor.slot,
-        "label": node.name.rpartition("/")[2] if node else name,
-        "op_type": node.op_type if node else "",
-        "scope": node.scope if node else "",
+        "label": label,
+        "op_type": node.op_type if outside is None else "",
+        "scope": node.scope if outside is None else "",
         "where": "" if where is None else f"{where.file.rpartition('/')[2]}:{where.line}",
         "level": level,
         "dtype": value.dtype if value else None,

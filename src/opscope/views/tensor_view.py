@@ -161,9 +161,7 @@ def _why(which: Which) -> str:
 def _shape(value: Value | None) -> tuple[int, ...] | None:
     if value is None:
         return None
-    if value.shape is not None or not value.is_saved:
-        return value.shape
-    return value.array().shape
+    return value.array().shape if value.is_saved else value.shape
 
 
 def _numbers(value: Value | None) -> Numbers | None:

@@ -210,8 +210,10 @@ class RelatedValue(TypedDict):
     id: str
     kind: str
     """value, or what comes from outside: parameter, buffer, batch, state, outside."""
-    node: int | None
+    node: int
+    io: str
     slot: int
+    """Its address; of what comes from outside, that of an input which it is."""
     label: str
     op_type: str
     scope: str

@@ -377,7 +377,8 @@ export interface Recheck {
 export interface RelatedValue {
   id: string;
   kind: string;
-  node: number | null;
+  node: number;
+  io: string;
   slot: number;
   label: string;
   op_type: string;
