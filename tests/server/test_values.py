@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,9 @@ def test_of_a_value_larger_than_memory_parts_are_given(huge: Values) -> None:
 
 def test_questions_from_elsewhere_need_the_token(address: str, relu: Values) -> None:
     assert httpx.get(f"{address}/api/v1{relu.place}/tile").status_code == 401
+
+
+def test_answers_are_not_held_back_to_be_sent_together() -> None:
+    """asyncio turns that off only for sockets that say they are TCP."""
+    with listening_socket("127.0.0.1", 0) as sock:
+        assert sock.proto == socket.IPPROTO_TCP

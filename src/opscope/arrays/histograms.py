@@ -18,23 +18,36 @@ def histogram(picked: Picked, bins: int = 60, log: bool = False) -> Data:
     """
     if not 1 <= bins <= MOST_BINS:
         raise OpscopeError(f"bins = {bins}: must be between 1 and {MOST_BINS}")
-    low, high = _ends(picked, log)
+    ends = _ends(picked, log)
     counts, negative = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
     other = dict.fromkeys(("nan", "posinf", "neginf", "zero"), 0)
     for _, part in picked.boxes():
         _count_other(part, other)
         numbers = _finite(part, log)
         below = numbers < 0
-        scaled = np.log10(np.abs(numbers)) if log else numbers
-        counts += np.histogram(scaled, bins, (low, high))[0]
-        if below.any():
-            negative += np.histogram(scaled[below], bins, (low, high))[0]
+        if log:
+            found = np.histogram(np.log10(-numbers[below]), bins, ends)[0]
+            counts += np.histogram(np.log10(numbers[~below]), bins, ends)[0] + found
+            negative += found
+        else:
+            found = np.histogram(numbers, bins, ends)[0]
+            counts += found
+            negative += _below_zero(found, int(np.count_nonzero(below)), ends)
     return {
-        "edges": np.linspace(low, high, bins + 1).tolist(),
+        "edges": np.linspace(*ends, bins + 1).tolist(),
         "counts": counts.tolist(),
         "negative": negative.tolist(),
         **other,
     }
+
+
+def _below_zero(counts: Array, total: int, ends: tuple[float, float]) -> Array:
+    """How many of each bin are below zero, where so many are altogether."""
+    edges = np.linspace(*ends, len(counts) + 1)
+    found = np.where(edges[1:] <= 0, counts, 0)
+    mixed = np.flatnonzero((edges[:-1] < 0) & (edges[1:] > 0))
+    found[mixed] = total - found.sum()
+    return found
 
 
 def _ends(picked: Picked, log: bool) -> tuple[float, float]:
@@ -52,11 +65,12 @@ def _ends(picked: Picked, log: bool) -> tuple[float, float]:
 
 
 def _finite(part: Array, log: bool) -> Array:
-    """Finite elements as float64, without zeros for a log scale."""
+    """Finite elements, without zeros for a log scale."""
     flat = wide(part).reshape(-1)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         flat = flat[np.isfinite(flat)]
-    return (flat[flat != 0] if log else flat).astype(np.float64)
+    flat = flat[flat != 0] if log else flat
+    return flat if flat.dtype.kind == "f" and not log else flat.astype(np.float64)
 
 
 def _count_other(part: Array, counts: dict[str, int]) -> None:

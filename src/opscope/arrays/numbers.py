@@ -47,3 +47,17 @@ def one(number: Any) -> Any:
 
 def _word(number: float) -> str:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def about(numbers: Array) -> Array:
+    """Floats with seven digits, which are half as long to send; what is not finite stays.
+
+    >>> about(np.array([0.12345678901, -np.inf, 0.0])).tolist()
+    [0.1234568, -inf, 0.0]
+    """
+    found = numbers.astype(np.float64)
+    sizes = np.abs(found)
+    usual = (sizes > 1e-250) & (sizes < 1e250)
+    unit = 10.0 ** (6 - np.floor(np.log10(sizes[usual])))
+    found[usual] = np.round(found[usual] * unit) / unit
+    return found

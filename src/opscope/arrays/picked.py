@@ -156,9 +156,11 @@ def difference(now: Array, before: Array, tolerance: Tolerance) -> Array:
     one, other = now.astype(np.float64), before.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         apart = one - other
-        same = (one == other) | (np.isnan(one) & np.isnan(other))
-        same |= np.abs(apart) <= tolerance.atol + tolerance.rtol * np.abs(other)
-    return np.where(same, 0.0, apart)
+        if not np.isfinite(apart).all():
+            apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0.0
+        if tolerance.rtol or tolerance.atol:
+            apart[np.abs(apart) <= tolerance.atol + tolerance.rtol * np.abs(other)] = 0.0
+    return apart
 
 
 def _layout(shape: tuple[int, ...], fold: int) -> tuple[tuple[int, ...] | None, int]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.arrays.numbers import Array, Data, plain, wide
+from opscope.arrays.numbers import Array, Data, about, plain, wide
 from opscope.arrays.picked import Picked
 from opscope.errors import OpscopeError
 
@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
 
 def tile(picked: Picked, rows: int, columns: int, window: Window) -> Data:
-    """A window as at most so many cells, each with its extremes."""
+    """A window as at most so many cells, each with its extremes to seven digits."""
     if rows < 1 or columns < 1 or rows * columns > MOST_CELLS:
         raise OpscopeError(f"rows times columns must be between 1 and {MOST_CELLS}")
     top, bottom, left, right = window.within(picked)
@@ -92,8 +92,8 @@ def _add_cells(
         low = np.minimum.reduceat(part.min(axis=0), sides)
         high = np.maximum.reduceat(part.max(axis=0), sides)
         if part.dtype.kind != "f" or (np.isfinite(low).all() and np.isfinite(high).all()):
-            found["low"] += low.astype(np.float64).tolist()
-            found["high"] += high.astype(np.float64).tolist()
+            found["low"] += about(low).tolist()
+            found["high"] += about(high).tolist()
             for name in ("nan", "posinf", "neginf"):
                 found[name] += [0] * len(sides)
         else:
@@ -112,4 +112,4 @@ def _add_mixed(found: dict[str, list[Any]], part: Array, sides: Array) -> None:
 
 
 def _or_none(values: Array) -> list[float | None]:
-    return [None if np.isinf(value) else float(value) for value in values]
+    return [None if np.isinf(value) else float(value) for value in about(values)]

@@ -120,7 +120,7 @@ class Block(TypedDict):
 
 
 class Tile(TypedDict):
-    """A value reduced to a picture: the extremes of each cell."""
+    """A value reduced to a picture: the extremes of each cell, to seven digits."""
 
     rows: int
     columns: int

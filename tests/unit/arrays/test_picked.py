@@ -90,8 +90,11 @@ def test_cells_of_a_picture(values: list[float], rows: int, columns: int) -> Non
     assert tile["rows"] <= rows and tile["columns"] <= columns and len(cells) == len(tile["low"])
     for place, cell in enumerate(cells):
         finite = cell[np.isfinite(cell)]
-        assert tile["low"][place] == (float(finite.min()) if finite.size else None)
-        assert tile["high"][place] == (float(finite.max()) if finite.size else None)
+        ends = [tile["low"][place], tile["high"][place]]
+        if finite.size:
+            assert ends == pytest.approx([float(finite.min()), float(finite.max())], rel=1e-6)
+        else:
+            assert ends == [None, None]
         counts = [tile[name][place] for name in ("nan", "posinf", "neginf")]
         assert counts == [np.isnan(cell).sum(), np.isposinf(cell).sum(), np.isneginf(cell).sum()]
 

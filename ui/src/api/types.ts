@@ -596,7 +596,7 @@ export interface Strip {
   recorded: number[];
 }
 
-/** A value reduced to a picture: the extremes of each cell. */
+/** A value reduced to a picture: the extremes of each cell, to seven digits. */
 export interface Tile {
   rows: number;
   columns: number;
