@@ -236,13 +236,13 @@ def test_histograms_linear_and_log(view: View, tensors: Tensors) -> None:
     array = tensors.array("convolution-op0:0")
     node = tensors.node(tensors.dump, "convolution-op0")
     view.at(tensors.dump, node, look="histogram")
-    view.see(".bars .bar")
-    titles = view.page.locator(".bars title").all_text_contents()
+    view.see(".histbars .onebar")
+    titles = view.page.locator(".histbars title").all_text_contents()
     counts = [int(re.sub(r"\D", "", title.rpartition(":")[2])) for title in titles]
     assert sum(counts) == array.size
     assert counts == np.histogram(array.astype(float), len(counts))[0].tolist()
     view.see(".histogramlook .choice >> nth=0").get_by_text("log").click()
-    view.wait("document.querySelector('.bars title').textContent.startsWith('|x|')")
+    view.wait("document.querySelector('.histbars title').textContent.startsWith('|x|')")
     view.see(".histogramlook .choice >> nth=1").get_by_text("log").click()
     view.wait("location.search.includes('tall%3Dlog')")
 

@@ -21,13 +21,11 @@ _USUAL_SIDE = 200
 
 def look(array: Array, part: str, args: Arguments, before: Array | None = None) -> Data:
     """A part of an array, or of its difference to another."""
-    if part == "pictures":
-        return pictures(array, _kind(args), whole(args, "first", 0), whole(args, "count", 32))
-    if part not in _PARTS:
+    if part not in PARTS:
         raise OpscopeError(f"{part} is no part; there are {', '.join(PARTS)}")
     tolerance = Tolerance(_number(args, "rtol"), _number(args, "atol"))
     picked = Picked(array, str(args.get("index", "")), whole(args, "fold", 0), before, tolerance)
-    return _PARTS[part](picked, args)
+    return PARTS[part](picked, args)
 
 
 def whole(args: Arguments, name: str, usual: int | None = None) -> int:
@@ -70,7 +68,7 @@ def _along(picked: Picked, args: Arguments) -> Data:
     return along(picked, whole(args, "axis", 0), whole(args, "first", 0), whole(args, "count", 100))
 
 
-_PARTS: dict[str, Callable[[Picked, Arguments], Data]] = {
+PARTS: dict[str, Callable[[Picked, Arguments], Data]] = {
     "facts": lambda picked, args: {
         "dtype": str(picked.dtype),
         "shape": list(picked.shape),
@@ -88,5 +86,8 @@ _PARTS: dict[str, Callable[[Picked, Arguments], Data]] = {
     "along": _along,
     "places": lambda picked, args: places(picked),
     "compared": lambda picked, args: compared(picked),
+    "pictures": lambda picked, args: pictures(
+        picked, _kind(args), whole(args, "first", 0), whole(args, "count", 32)
+    ),
 }
-PARTS = (*_PARTS, "pictures")
+"""What can be asked for."""

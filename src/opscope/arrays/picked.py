@@ -123,6 +123,14 @@ class Picked:
             return now
         return difference(now, real(self._before[places]), self.tolerance)
 
+    def planes(self, numbers: Array) -> Array:
+        """What the last two axes span, at some places of all axes before, counted together."""
+        at = np.unravel_index(numbers, self.shape[:-2])
+        now = real(self._chosen[at])
+        if self._before is None:
+            return now
+        return difference(now, real(self._before[at]), self.tolerance)
+
     def narrowed(self, axis: int, first: int, count: int) -> Picked:
         """Only some places of a ranged axis, counted among those that are."""
         found = object.__new__(Picked)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opscope.arrays.numbers import Array, Data, plain, real
+from opscope.arrays.numbers import Data, plain
+from opscope.arrays.picked import Picked
 from opscope.errors import OpscopeError
 
 _SIDE = 64
@@ -61,20 +62,17 @@ def _of_four(shape: tuple[int, ...], op_type: str, io: str, slot: int) -> Kind |
     return None
 
 
-def pictures(array: Array, kind: Kind, first: int, count: int) -> Data:
-    """Some of the pictures, thinned where they are large."""
+def pictures(picked: Picked, kind: Kind, first: int, count: int) -> Data:
+    """Some of the pictures of a whole array or difference, thinned where they are large."""
     if first < 0 or count < 1:
         raise OpscopeError("first must be at least 0 and count at least 1")
     step = -(-max(kind.height, kind.width) // _SIDE)
-    if kind.colours == 3:
-        chosen = array[first : first + count, :, ::step, ::step]
-        shown = real(np.moveaxis(chosen, 1, -1))
-    else:
-        lead = array.shape[:-2]
-        numbers = np.arange(first, min(kind.count, first + count))
-        shown = real(array[np.unravel_index(numbers, lead)][:, ::step, ::step])[..., None]
-    fitting = max(1, _MOST // max(1, int(np.prod(shown.shape[1:]))))
-    shown = shown[:fitting]
+    room = (kind.height // step + 1) * (kind.width // step + 1) * kind.colours
+    last = min(kind.count, first + count, first + max(1, _MOST // room))
+    numbers = np.arange(first, max(first, last)) * kind.colours
+    planes = (numbers[:, None] + np.arange(kind.colours)).reshape(-1)
+    shown = picked.planes(planes)[:, ::step, ::step]
+    shown = np.moveaxis(shown.reshape(-1, kind.colours, *shown.shape[1:]), 1, -1)
     return {
         **kind._asdict(),
         "first": first,

@@ -139,7 +139,7 @@ class Verbs:
         array, part = self._array(args), str(args.get("part", "facts"))
         if args.get("against") is None:
             return arrays.look(array, part, args)
-        before = self._array(args | {"step": _whole(args, "against")})
+        before = self._array(args | {"step": _whole(args, "against"), "previous": True})
         if args.get("show") == "before":
             return arrays.look(before, part, args)
         return arrays.look(array, part, args, before)
@@ -147,6 +147,8 @@ class Verbs:
     def _array(self, args: Data) -> arrays.Array:
         if "parameter" in args:
             name = str(args["parameter"])
+            if args.get("previous"):
+                raise OpscopeError(f"{name} as it was in the step before is not kept")
             found: arrays.Array = self._controller.in_training(lambda: self._parameter(name))
             return found
         node = self._find(str(args.get("node", "")))

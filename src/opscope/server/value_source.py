@@ -58,9 +58,9 @@ class Looked:
         return found
 
     def array(self) -> Array:
-        """All of them."""
+        """All of them, of what was written."""
         if self.hub is not None:
-            raise OpscopeError("a training gives slices; what it keeps is no file yet")
+            raise OpscopeError("a training gives parts of what it keeps, not files")
         shown = self.other if self.other is not None and not self.against.is_difference else None
         return (shown or self.which).array()
 
@@ -130,15 +130,22 @@ async def live_facts(hub: Hub, run: str, which: Which, step: int | None) -> Data
         "dtype": which.value.dtype if which.value else found["dtype"],
         "numbers": numbers["numbers"],
         "pictures": picture_kind(which, shape),
-        "previous": await _kept_before(hub, run, which, live.get("step")),
+        "previous": await _kept_before(hub, run, which, live),
     }
 
 
-async def _kept_before(hub: Hub, run: str, which: Which, step: int | None) -> int | None:
-    """The step before, where a training keeps that as well."""
-    if not step or await live_name(hub, run, which, step - 1) is None:
+async def _kept_before(hub: Hub, run: str, which: Which, live: Data) -> int | None:
+    """The step before, where a training keeps the value of that as well."""
+    rank = which.view.rank
+    if "parameter" not in live:
+        before = int(live["step"]) - 1
+        return before if await live_name(hub, run, which, before) is not None else None
+    try:
+        await hub.ask(run, rank, "value", live | {"part": "layout", "previous": True})
+    except OpscopeError:
         return None
-    return step - 1
+    ranks = hub.facts(run)["ranks"]
+    return next((int(found["step"]) - 1 for found in ranks if found["rank"] == rank), None)
 
 
 def _other(library: Library, run: str, which: Which, against: Against) -> Which | None:

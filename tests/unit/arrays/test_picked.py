@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from opscope.arrays import look, parse_index
 from opscope.arrays.picked import Picked, Tolerance, difference
+from opscope.arrays.pictures import suggested
 from opscope.errors import OpscopeError
 
 WORDS = st.one_of(st.text(":-0123456789, ", max_size=12), st.text(max_size=12))
@@ -212,3 +213,37 @@ def test_a_sample_sees_every_column_of_a_large_array() -> None:
     assert found["sampled"]
     middle = dict(found["quantiles"])[0.5]
     assert middle == pytest.approx(1023.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "shape, of, expected",
+    [
+        ((32, 3, 5, 5), ("convolution", "input", 1), ("filters", 32, 5, 5, 3)),
+        ((8, 4, 3, 3), ("convolution", "input", 1), ("filters", 32, 3, 3, 1)),
+        ((2, 3, 16, 16), ("convolution", "input", 0), ("images", 2, 16, 16, 3)),
+        ((2, 4, 16, 16), ("relu", "output", 0), ("channels", 8, 16, 16, 1)),
+        ((2, 4, 9, 9), ("_softmax", "output", 0), ("attention", 8, 9, 9, 1)),
+        ((16, 10), ("_softmax", "output", 0), None),
+        ((0, 3, 16, 16), ("convolution", "input", 0), None),
+        ((7,), ("add", "output", 0), None),
+    ],
+)
+def test_shapes_suggest_pictures(shape: Any, of: Any, expected: Any) -> None:
+    found = suggested(shape, *of)
+    assert (found and tuple(found)) == expected
+    if found is None:
+        return
+    array = array_of(shape)
+    args = found._asdict() | {"total": found.count, "first": 1, "count": 2}
+    shown = look(array, "pictures", args)
+    planes = array.reshape(-1, found.colours, found.height, found.width)[1:3]
+    assert shown["shown"] == len(planes)
+    assert shown["elements"] == pytest.approx(np.moveaxis(planes, 1, -1).reshape(-1).tolist())
+    apart = look(array, "pictures", args, array)
+    assert set(apart["elements"]) == {0.0}
+
+
+def test_large_pictures_are_thinned() -> None:
+    args = {"kind": "images", "total": 2, "height": 300, "width": 200, "colours": 3}
+    shown = look(array_of((2, 3, 300, 200)), "pictures", args)
+    assert (shown["rows"], shown["columns"]) == (60, 40)

@@ -37,7 +37,11 @@ export function AgainstBar({ facts, state }: { facts: ValueFacts; state: TensorS
       </select>
       {state.against && (
         <>
-          <Choice of={["now", "before", "difference"]} value={state.show} onChoose={(show) => change({ show })} />
+          <Choice
+            of={["now", "before", "difference"]}
+            value={state.show}
+            onChoose={(show) => change({ show })}
+          />
           {state.show === "difference" && (
             <>
               <Tolerance name="rtol" value={state.rtol} />

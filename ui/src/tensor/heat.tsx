@@ -19,6 +19,8 @@ const MOST_ROWS = 200;
 const MOST_COLUMNS = 320;
 const MOST_CELLS = 48_000;
 const LARGEST_PX = 30;
+/** How many times as long as it is wide a cell may be, and how many pixels at least. */
+const STRETCHED = 6;
 const SETTLE_MS = 120;
 
 interface Props {
@@ -76,8 +78,8 @@ function canvasSize(layout: Layout, width: number, height: number): [number, num
   if (width < 40 || height < 40) return [0, 0];
   let across = Math.min(LARGEST_PX, width / layout.columns);
   let down = Math.min(LARGEST_PX, height / layout.rows);
-  across = Math.min(across, down * 6);
-  down = Math.min(down, across * 6);
+  across = Math.min(across, Math.max(STRETCHED, down * STRETCHED));
+  down = Math.min(down, Math.max(STRETCHED, across * STRETCHED));
   const clamp = (size: number, most: number): number => Math.round(Math.min(most, Math.max(24, size)));
   return [clamp(layout.columns * across, width), clamp(layout.rows * down, height)];
 }
@@ -165,7 +167,9 @@ function Canvas(props: CanvasProps) {
       </span>
       <span class="columnends faint num">
         <span>{columnLabel(layout, Math.floor(window.left))}</span>
-        <span>{columnLabel(layout, Math.min(layout.columns, Math.ceil(window.left + window.width)) - 1)}</span>
+        <span>
+          {columnLabel(layout, Math.min(layout.columns, Math.ceil(window.left + window.width)) - 1)}
+        </span>
       </span>
       <span class="rowends faint num">
         <span />
@@ -220,8 +224,7 @@ function Tip({ at, element, tile, layout, asking, width }: TipProps) {
   const { row, column } = element;
   const exact = useElement(asking, row, column);
   const [down, across] = [tile.cell[0]!, tile.cell[1]!];
-  const cell =
-    Math.floor((row - tile.top) / down) * tile.columns + Math.floor((column - tile.left) / across);
+  const cell = Math.floor((row - tile.top) / down) * tile.columns + Math.floor((column - tile.left) / across);
   const bad = [
     [tile.nan[cell], "NaN"],
     [tile.posinf[cell], "+Inf"],
@@ -231,7 +234,11 @@ function Tip({ at, element, tile, layout, asking, width }: TipProps) {
   return (
     <div
       class="tensortip"
-      style={at.x > width / 2 ? { right: `${width - at.x + 12}px`, top: `${at.y + 12}px` } : { left: `${at.x + 12}px`, top: `${at.y + 12}px` }}
+      style={
+        at.x > width / 2
+          ? { right: `${width - at.x + 12}px`, top: `${at.y + 12}px` }
+          : { left: `${at.x + 12}px`, top: `${at.y + 12}px` }
+      }
     >
       <b class="num">[{index.join(", ")}]</b> <span class="num">{exact ? full(exact.elements[0]) : "…"}</span>
       {exact?.before[0] !== undefined && exact.before.length > 0 && (

@@ -59,7 +59,12 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
     const [across, down] = [Math.max(perColumn, 7), Math.max(perRow, 7)];
     brush.lineWidth = 2;
     brush.strokeStyle = colour("panel");
-    brush.strokeRect(left - 2 - (across - perColumn) / 2, top - 2 - (down - perRow) / 2, across + 4, down + 4);
+    brush.strokeRect(
+      left - 2 - (across - perColumn) / 2,
+      top - 2 - (down - perRow) / 2,
+      across + 4,
+      down + 4,
+    );
     brush.strokeStyle = ink;
     brush.strokeRect(left - (across - perColumn) / 2, top - (down - perRow) / 2, across, down);
   }

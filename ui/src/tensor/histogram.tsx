@@ -24,14 +24,30 @@ export function Histogram({ asking, live }: { asking: Asking; live: boolean }) {
   return (
     <div class="histogramlook">
       <div class="lookbar">
-        <Choice say={t("axis_x")} of={["linear", "log"]} value={state.bars} onChoose={(bars) => change({ bars })} />
-        <Choice say={t("axis_y")} of={["linear", "log"]} value={state.tall} onChoose={(tall) => change({ tall })} />
+        <Choice
+          say={t("axis_x")}
+          of={["linear", "log"]}
+          value={state.bars}
+          onChoose={(bars) => change({ bars })}
+        />
+        <Choice
+          say={t("axis_y")}
+          of={["linear", "log"]}
+          value={state.tall}
+          onChoose={(tall) => change({ tall })}
+        />
         <span class="grow" />
         {data && <Others of={data} />}
       </div>
       <div class="chart" ref={box}>
         {data && width > 80 ? (
-          <Bars of={data} width={width} height={height} log={state.bars === "log"} tall={state.tall === "log"} />
+          <Bars
+            of={data}
+            width={width}
+            height={height}
+            log={state.bars === "log"}
+            tall={state.tall === "log"}
+          />
         ) : (
           <Waiting answer={answer} />
         )}
@@ -86,7 +102,7 @@ function Bars({ of, width, height, log, tall }: BarsProps) {
   const marks = tall ? [1, Math.round(Math.sqrt(most)), most] : [Math.round(most / 2), most];
   const [low, top] = [value(of.edges[0]) ?? 0, value(of.edges[of.edges.length - 1]) ?? 1];
   return (
-    <svg class="bars" width={width} height={height} role="img" aria-label={t("histogram")}>
+    <svg class="histbars" width={width} height={height} role="img" aria-label={t("histogram")}>
       {marks.map((mark) => (
         <g key={mark} transform={`translate(0 ${10 + bottom - high(mark)})`}>
           <line class="gridline" x1={LEFT} x2={LEFT + right} />
@@ -101,7 +117,7 @@ function Bars({ of, width, height, log, tall }: BarsProps) {
         const part = number ? (below / number) * whole : 0;
         const about = `${log ? "|x| " : ""}${edge(index)} … ${edge(index + 1)}: ${count(number)}`;
         return (
-          <g key={index} class="bar" transform={`translate(${LEFT + index * step} ${10 + bottom})`}>
+          <g key={index} class="onebar" transform={`translate(${LEFT + index * step} ${10 + bottom})`}>
             <rect class="ground" x={0} y={-bottom} width={step} height={bottom} />
             <rect class="above" x={0.5} y={-whole} width={Math.max(1, step - 1)} height={whole - part} />
             <rect class="below" x={0.5} y={-part} width={Math.max(1, step - 1)} height={part} />
@@ -110,7 +126,13 @@ function Bars({ of, width, height, log, tall }: BarsProps) {
         );
       })}
       {!log && low < 0 && top > 0 && (
-        <line class="zeroline" x1={LEFT + (-low / (top - low)) * right} x2={LEFT + (-low / (top - low)) * right} y1={10} y2={10 + bottom} />
+        <line
+          class="zeroline"
+          x1={LEFT + (-low / (top - low)) * right}
+          x2={LEFT + (-low / (top - low)) * right}
+          y1={10}
+          y2={10 + bottom}
+        />
       )}
       {[0, 0.25, 0.5, 0.75, 1].map((share) => (
         <text

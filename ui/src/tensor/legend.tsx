@@ -27,7 +27,10 @@ export function Legend({ scale, sampled, tile, children }: Props) {
   };
   return (
     <div class="tensorlegend">
-      <span class="ramp" style={{ background: `linear-gradient(90deg, ${stops.map((s) => css(shade(s, dark))).join(",")})` }}>
+      <span
+        class="ramp"
+        style={{ background: `linear-gradient(90deg, ${stops.map((s) => css(shade(s, dark))).join(",")})` }}
+      >
         {ticks(scale, isOneSided).map(({ share, label }) => (
           <span key={label} class="num" style={{ left: `${((share - start) / (1 - start)) * 100}%` }}>
             {label}

@@ -35,7 +35,11 @@ export function Pictures({ asking, kind, live }: { asking: Asking; kind: Picture
         {kind.count > COUNT && <Pages first={first} size={COUNT} total={kind.count} />}
       </div>
       <div class="sheet scroll" ref={box}>
-        {answer.data && width > 60 ? <Sheet of={answer.data} width={width - 16} height={height} /> : <Waiting answer={answer} />}
+        {answer.data && width > 60 ? (
+          <Sheet of={answer.data} width={width - 16} height={height} />
+        ) : (
+          <Waiting answer={answer} />
+        )}
       </div>
     </div>
   );
@@ -68,7 +72,8 @@ function Sheet({ of, width, height }: { of: Answer; width: number; height: numbe
 function sideOf(of: Answer, width: number, height: number): number {
   for (let side = 24; side > 1; side--) {
     const across = Math.floor((width + GAP) / (side * of.columns + GAP));
-    if (across > 0 && Math.ceil(of.shown / across) * (side * of.rows + GAP) <= Math.max(height, 160)) return side;
+    if (across > 0 && Math.ceil(of.shown / across) * (side * of.rows + GAP) <= Math.max(height, 160))
+      return side;
   }
   return 1;
 }
@@ -106,7 +111,8 @@ function onePicture(of: Answer, number: number, paint: Painter): HTMLCanvasEleme
   const brush = canvas.getContext("2d")!;
   const image = brush.createImageData(of.columns, of.rows);
   const size = of.rows * of.columns;
-  for (let point = 0; point < size; point++) image.data.set([...paint(number * size + point), 255], point * 4);
+  for (let point = 0; point < size; point++)
+    image.data.set([...paint(number * size + point), 255], point * 4);
   brush.putImageData(image, 0, 0);
   return canvas;
 }

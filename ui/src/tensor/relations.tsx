@@ -32,7 +32,11 @@ export function Relations({ asking, live }: { asking: Asking; live: boolean }) {
         </button>
         <label class="field">
           {t("hops")}
-          <select value={state.hops} aria-label={t("hops")} onChange={(e) => change({ hops: Number(e.currentTarget.value) })}>
+          <select
+            value={state.hops}
+            aria-label={t("hops")}
+            onChange={(e) => change({ hops: Number(e.currentTarget.value) })}
+          >
             {[1, 2, 3, 4, 6, 8].map((hops) => (
               <option key={hops}>{hops}</option>
             ))}
@@ -40,7 +44,11 @@ export function Relations({ asking, live }: { asking: Asking; live: boolean }) {
         </label>
         <label class="field">
           {t("colour_by")}
-          <select value={stat} aria-label={t("colour_by")} onChange={(e) => change({ stat: e.currentTarget.value })}>
+          <select
+            value={stat}
+            aria-label={t("colour_by")}
+            onChange={(e) => change({ stat: e.currentTarget.value })}
+          >
             {STATS.map((name) => (
               <option key={name} value={name}>
                 {t(name as TensorText)}
@@ -49,7 +57,9 @@ export function Relations({ asking, live }: { asking: Asking; live: boolean }) {
           </select>
         </label>
         <span class="grow" />
-        {answer.data && answer.data.hidden > 0 && <span class="faint">{t("hidden", answer.data.hidden)}</span>}
+        {answer.data && answer.data.hidden > 0 && (
+          <span class="faint">{t("hidden", answer.data.hidden)}</span>
+        )}
       </div>
       <div class="relationbox scroll" ref={box} title={t("relations_tip")}>
         {answer.data && !answer.error ? (
@@ -70,13 +80,14 @@ export function isWrong(numbers: Numbers | null): boolean {
 
 function statOf(numbers: Numbers | null, stat: Stat): number {
   if (!numbers) return NaN;
-  if (stat === "max_abs") return Math.max(Math.abs(value(numbers.min) ?? NaN), Math.abs(value(numbers.max) ?? NaN));
+  if (stat === "max_abs")
+    return Math.max(Math.abs(value(numbers.min) ?? NaN), Math.abs(value(numbers.max) ?? NaN));
   if (stat === "zero_share") return Number(numbers.zero) / Math.max(1, Number(numbers.count));
   if (stat === "bad") return Number(numbers.nan) + Number(numbers.posinf) + Number(numbers.neginf);
   return value(numbers[stat] as Num) ?? NaN;
 }
 
-const SMALLEST = 0.72;
+const SMALLEST = 0.64;
 
 function Diagram({ of, stat, width, height }: { of: Answer; stat: Stat; width: number; height: number }) {
   const placed = useMemo(() => arrange(of, width - 8, height), [of, width, height]);
@@ -110,7 +121,15 @@ function Diagram({ of, stat, width, height }: { of: Answer; stat: Stat; width: n
       role="img"
     >
       <defs>
-        <marker id="towards" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">
+        <marker
+          id="towards"
+          viewBox="0 0 8 8"
+          refX="7"
+          refY="4"
+          markerWidth="6"
+          markerHeight="6"
+          orient="auto"
+        >
           <path d="M0 0 8 4 0 8z" class="arrow" />
         </marker>
       </defs>
@@ -140,7 +159,13 @@ function Edge({ from, to }: { from: Placed | undefined; to: Placed | undefined }
   if (!from || !to) return null;
   const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
   const bend = Math.max(24, Math.abs(x2 - x1) / 2);
-  return <path class="edge" d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`} marker-end="url(#towards)" />;
+  return (
+    <path
+      class="edge"
+      d={`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}
+      marker-end="url(#towards)"
+    />
+  );
 }
 
 interface BoxProps {
@@ -157,8 +182,20 @@ function RelatedBox({ of, at, isCentre, fill, isStrong, shown }: BoxProps) {
   const open = (): void => {
     if (!isCentre) openValue(of.node, `${of.io}:${of.slot}`);
   };
-  const style = ["rbox", isCentre ? "centre" : "", wrong ? "wrong" : "", of.kind === "value" ? "" : "outside", isStrong && !wrong ? "strong" : ""];
-  const detail = wrong ? badWords(of.numbers!) : of.numbers ? shown : of.kind === "value" ? of.where : of.kind;
+  const style = [
+    "rbox",
+    isCentre ? "centre" : "",
+    wrong ? "wrong" : "",
+    of.kind === "value" ? "" : "outside",
+    isStrong && !wrong ? "strong" : "",
+  ];
+  const detail = wrong
+    ? badWords(of.numbers!)
+    : of.numbers
+      ? shown
+      : of.kind === "value"
+        ? of.where
+        : of.kind;
   const name = of.kind !== "value" ? of.label : of.slot ? `${of.label}:${of.slot}` : of.label;
   return (
     <g
@@ -171,7 +208,12 @@ function RelatedBox({ of, at, isCentre, fill, isStrong, shown }: BoxProps) {
       onKeyDown={(event) => event.key === "Enter" && open()}
     >
       <title>{[of.scope, name, kind(of.dtype, of.shape), of.where].filter(Boolean).join("\n")}</title>
-      <rect width={BOX.width} height={BOX.height} rx={of.kind === "value" ? 5 : 18} style={fill && !wrong ? { fill } : undefined} />
+      <rect
+        width={BOX.width}
+        height={BOX.height}
+        rx={of.kind === "value" ? 5 : 18}
+        style={fill && !wrong ? { fill } : undefined}
+      />
       <text x={9} y={16} class="glabel">
         {cut(name, 17)}
       </text>
@@ -180,7 +222,13 @@ function RelatedBox({ of, at, isCentre, fill, isStrong, shown }: BoxProps) {
       </text>
       {of.conditions.length > 0 && (
         <g class="conditions" transform={`translate(${BOX.width - 4} -4)`}>
-          <rect x={-9 * of.conditions.join(" ").length - 6} y={-6} width={9 * of.conditions.join(" ").length + 8} height={16} rx={4} />
+          <rect
+            x={-9 * of.conditions.join(" ").length - 6}
+            y={-6}
+            width={9 * of.conditions.join(" ").length + 8}
+            height={16}
+            rx={4}
+          />
           <text x={-2} y={6} text-anchor="end">
             {of.conditions.join(" ")}
           </text>

@@ -2,15 +2,7 @@
 import { go, here, type Place } from "../state/place";
 import { aboutStep, useLooking } from "../state/looking";
 
-export const LOOKS = [
-  "heat",
-  "table",
-  "histogram",
-  "statistics",
-  "trend",
-  "pictures",
-  "relations",
-] as const;
+export const LOOKS = ["heat", "table", "histogram", "statistics", "trend", "pictures", "relations"] as const;
 export type Look = (typeof LOOKS)[number];
 
 export interface TensorState {

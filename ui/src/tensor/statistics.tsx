@@ -171,11 +171,21 @@ export function Pages({ first, size, total }: { first: number; size: number; tot
   const t = useTensorTexts();
   return (
     <span class="field">
-      <button class="quiet" title={t("earlier")} disabled={first === 0} onClick={() => change({ first: Math.max(0, first - size) })}>
+      <button
+        class="quiet"
+        title={t("earlier")}
+        disabled={first === 0}
+        onClick={() => change({ first: Math.max(0, first - size) })}
+      >
         ◀
       </button>
       {t("first", first, Math.min(total, first + size) - 1, count(total))}
-      <button class="quiet" title={t("later")} disabled={first + size >= total} onClick={() => change({ first: first + size })}>
+      <button
+        class="quiet"
+        title={t("later")}
+        disabled={first + size >= total}
+        onClick={() => change({ first: first + size })}
+      >
         ▶
       </button>
     </span>
@@ -247,14 +257,22 @@ function Band({ of, width, onChoose }: { of: Along; width: number; onChoose: (in
   const finite = ends.flat().filter((one): one is number => one !== null && Number.isFinite(one));
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
   const y = (one: number | null): number =>
-    one === null || !Number.isFinite(one) ? BAND / 2 : BAND - 3 - ((one - low) / (high - low || 1)) * (BAND - 6);
+    one === null || !Number.isFinite(one)
+      ? BAND / 2
+      : BAND - 3 - ((one - low) / (high - low || 1)) * (BAND - 6);
   const step = width / ends.length;
   return (
     <svg class="axisband" width={width} height={BAND}>
       {ends.map(([least, mean, most], place) => (
         <g key={place} onClick={() => onChoose(of.index[place]!)}>
           <rect class="ground" x={place * step} y={0} width={step} height={BAND} />
-          <rect class="span" x={place * step} y={y(most)} width={Math.max(1, step - 0.5)} height={Math.max(1, y(least) - y(most))} />
+          <rect
+            class="span"
+            x={place * step}
+            y={y(most)}
+            width={Math.max(1, step - 0.5)}
+            height={Math.max(1, y(least) - y(most))}
+          />
           <rect class="middle" x={place * step} y={y(mean) - 1} width={Math.max(1, step - 0.5)} height={2} />
           <title>{`${of.index[place]}: ${short(least)} … ${short(mean)} … ${short(most)}`}</title>
         </g>

@@ -37,7 +37,10 @@ export function Table({ asking, layout, shape }: Props) {
     box.current.scrollTop = rows.moveTo(mark.row - 4);
     box.current.scrollLeft = columns.moveTo(mark.column - 2);
   }, [state.at, layout, height > 0, width > 0]);
-  const last = { row: Math.min(layout.rows, rows.first + rows.seen), column: Math.min(layout.columns, columns.first + columns.seen) };
+  const last = {
+    row: Math.min(layout.rows, rows.first + rows.seen),
+    column: Math.min(layout.columns, columns.first + columns.seen),
+  };
   const cell = useBlocks(asking, rows.first, last.row, columns.first, last.column);
   const onWheel = (event: WheelEvent): void => {
     if (!rows.isScaled || event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
@@ -109,7 +112,12 @@ interface CellProps {
 }
 
 function Cell({ found, width, isMarked, text, onChoose }: CellProps) {
-  const style = ["tcell", "num", isBad(found) ? "bad" : value(found) === 0 ? "faint" : "", isMarked ? "marked" : ""];
+  const style = [
+    "tcell",
+    "num",
+    isBad(found) ? "bad" : value(found) === 0 ? "faint" : "",
+    isMarked ? "marked" : "",
+  ];
   return (
     <span class={style.join(" ")} style={{ width: px(width) }} title={full(found)} onClick={onChoose}>
       {found === undefined ? "·" : text(found)}
@@ -144,7 +152,9 @@ function useScroll(total: number, size: number, room: number): Scroll {
   const scrolled = (offset: number): void => {
     if (Math.abs(offset - expected.current) < 1.5) return;
     expected.current = -1;
-    const item = isScaled ? Math.round((offset / Math.max(1, pixels - room)) * last) : Math.floor(offset / size);
+    const item = isScaled
+      ? Math.round((offset / Math.max(1, pixels - room)) * last)
+      : Math.floor(offset / size);
     setFirst(Math.min(last, Math.max(0, item)));
   };
   useEffect(() => setFirst((old) => Math.min(old, last)), [last]);

@@ -44,8 +44,7 @@ function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; li
   const { run } = useLooking();
   const { state, place } = asking;
   const looks = LOOKS.filter(
-    (look) =>
-      (facts.held || !OF_ELEMENTS.includes(look)) && (look !== "pictures" || facts.pictures !== null),
+    (look) => (facts.held || !OF_ELEMENTS.includes(look)) && (look !== "pictures" || facts.pictures !== null),
   );
   const look = looks.includes(state.look) ? state.look : looks[0]!;
   useWideKey(state.wide);
@@ -58,7 +57,12 @@ function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; li
         <code class="fixed">{kind(facts.dtype, facts.shape)}</code>
         <span class="faint fixed">{facts.step === null ? "" : t("hit_at", facts.step)}</span>
         <Export asking={asking} facts={facts} />
-        <button class="quiet" title={t(state.wide ? "narrow" : "wide")} aria-pressed={state.wide} onClick={() => change({ wide: !state.wide })}>
+        <button
+          class="quiet"
+          title={t(state.wide ? "narrow" : "wide")}
+          aria-pressed={state.wide}
+          onClick={() => change({ wide: !state.wide })}
+        >
           ⤢
         </button>
         <CopyMenu json={() => facts} python={() => pythonOf(run?.path ?? "last", facts, place.index)} />
@@ -97,7 +101,8 @@ function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; li
 function useWideKey(isWide: boolean): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      const isTyping = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      const isTyping =
+        event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
       if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "f") change({ wide: !isWide });
       else if (event.key === "Escape" && isWide) change({ wide: false });
@@ -170,9 +175,18 @@ function Elements({ facts, asking, look, live }: ElementsProps) {
         )}
         {look === "heat" && (
           <>
-            <Choice say={t("scale")} of={["linear", "log"]} value={state.scale} onChoose={(scale) => change({ scale })} />
+            <Choice
+              say={t("scale")}
+              of={["linear", "log"]}
+              value={state.scale}
+              onChoose={(scale) => change({ scale })}
+            />
             <label class="field" title={t("clip_tip")}>
-              <input type="checkbox" checked={state.clip} onChange={(e) => change({ clip: e.currentTarget.checked })} />
+              <input
+                type="checkbox"
+                checked={state.clip}
+                onChange={(e) => change({ clip: e.currentTarget.checked })}
+              />
               {t("clip")}
             </label>
           </>
@@ -268,7 +282,9 @@ function NotHeld({ facts }: { facts: ValueFacts }) {
     <p class="notheld">
       {facts.why.charAt(0).toUpperCase() + facts.why.slice(1)}.{" "}
       {run?.live && !told && (
-        <button onClick={() => void keep().catch((error: Error) => setTold(error.message))}>{t("keep")}</button>
+        <button onClick={() => void keep().catch((error: Error) => setTold(error.message))}>
+          {t("keep")}
+        </button>
       )}
       {told}
     </p>

@@ -98,7 +98,9 @@ function Lines({ points, width, height, log, now }: LinesProps) {
   const choose = (event: MouseEvent): void => {
     const rect = (event.currentTarget as Element).getBoundingClientRect();
     const wanted = first + ((event.clientX - rect.left - LEFT) / right) * (last - first);
-    const near = points.reduce((best, p) => (Math.abs(p.step - wanted) < Math.abs(best.step - wanted) ? p : best));
+    const near = points.reduce((best, p) =>
+      Math.abs(p.step - wanted) < Math.abs(best.step - wanted) ? p : best,
+    );
     go({ step: near.step });
   };
   return (
@@ -119,7 +121,10 @@ function Lines({ points, width, height, log, now }: LinesProps) {
         .map((p) => (
           <rect key={p.step} class="badmark" x={x(p.step) - 2} y={8} width={4} height={bottom} />
         ))}
-      <polyline class="mean" points={sound.map((p) => `${x(p.step).toFixed(1)},${y(p.y!).toFixed(1)}`).join(" ")} />
+      <polyline
+        class="mean"
+        points={sound.map((p) => `${x(p.step).toFixed(1)},${y(p.y!).toFixed(1)}`).join(" ")}
+      />
       {points.length <= 200 &&
         sound.map((p) => (
           <circle key={p.step} cx={x(p.step)} cy={y(p.y!)} r={3}>

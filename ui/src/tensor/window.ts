@@ -62,10 +62,7 @@ export function useWindow(layout: Layout, text: string): [Window, (next: (old: W
     setMoved((old) => {
       const found = inside(next(old ?? parseWindow(text, layout)), layout);
       clearTimeout(timer.current);
-      timer.current = window.setTimeout(
-        () => change({ window: formatWindow(found, layout) }),
-        SETTLE_MS,
-      );
+      timer.current = window.setTimeout(() => change({ window: formatWindow(found, layout) }), SETTLE_MS);
       return found;
     });
   };
