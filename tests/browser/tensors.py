@@ -85,6 +85,8 @@ CHANGED = (1, 3)
 """The element of the head's weight that the second rank has otherwise."""
 ROWS, COLUMNS = 2500, 4000
 """A large tensor that takes the place of a small one."""
+LONG = 500_000
+"""The rows of another."""
 
 
 class Tensors:
@@ -163,7 +165,12 @@ class Tensors:
         np.save(path, array)
 
     def _put_large(self) -> None:
-        """The loss of step 2 becomes a large tensor, with NaN at one place and an outlier."""
+        """The loss of step 2 becomes a large tensor, with NaN at one place and an outlier.
+
+        That of step 1 becomes one of more rows than a browser has pixels for.
+        """
+        (path,) = (self.folder / "dump" / "rank_0").rglob("1/neg.Default_neg-op0.*output.0*.npy")
+        np.save(path, np.arange(LONG * 2, dtype=np.float32).reshape(LONG, 2))
         (path,) = (self.folder / "dump" / "rank_0").rglob("2/neg.Default_neg-op0.*output.0*.npy")
         array = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype(np.float32)
         array[1234, 567] = np.nan

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load
 
 from browser.conftest import Looking, playwright
-from browser.tensors import BAD, CHANGED, COLUMNS, ROWS, Tensors
+from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors
 
 POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({}, {}, 1, 1).data"
 
@@ -230,6 +230,36 @@ def test_a_large_tensor_is_scrolled_zoomed_and_jumped_through(view: View, tensor
     view.wait(f"!location.search.includes('window%3D{before.replace('.', '.')}')")
     view.see(".tensorcanvas").dblclick()
     view.wait("!location.search.includes('window%3D')")
+
+
+def test_a_table_of_more_rows_than_a_browser_has_pixels_for(view: View, tensors: Tensors) -> None:
+    node = tensors.node(tensors.dump, "Default/neg-op0")
+    view.at(tensors.dump, node, step=1, look="table", digits=9)
+    table = view.see(".tensortable")
+    view.page.evaluate("document.querySelector('.tensortable').scrollTop = 1e9")
+    view.see(f".trow[data-row-number='{LONG - 1}']")
+    assert number(view.settled_cells()[-1][-1]) == 2 * LONG - 1
+    field = view.see("[data-jump=index]")
+    field.fill("250001,1")
+    field.press("Enter")
+    view.see(".tcell.marked", "500003")
+    first = "Number(document.querySelector('.trow[data-row-number]').dataset.rowNumber)"
+    before = view.page.evaluate(first)
+    table.hover()
+    view.page.mouse.wheel(0, 44)
+    view.wait(f"{first} === {before + 2}")
+    view.page.mouse.wheel(0, -22)
+    view.wait(f"{first} === {before + 1}")
+
+
+def test_an_address_that_makes_no_sense_shows_the_tensor(view: View, tensors: Tensors) -> None:
+    odd = {"look": "nonsense", "window": "1.2.x", "digits": "99999", "at": "a,b", "against": "zz"}
+    odd |= {"show": "difference", "fold": "-3", "axis": "77", "stat": "__proto__", "x": "1"}
+    view.at(tensors.dump, tensors.node(tensors.dump, "convolution-op0"), **odd)
+    view.see(".tensorcanvas")
+    for look in ("table", "histogram", "statistics", "trend"):
+        view.look(look)
+        view.see(".tcell, .histbars, .axistable, .trendlines")
 
 
 def test_histograms_linear_and_log(view: View, tensors: Tensors) -> None:

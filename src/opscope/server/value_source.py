@@ -75,7 +75,8 @@ async def find(
     """Where the elements are; an error says why nobody has them."""
     if which.is_held:
         held = "hit" if which.view.reader.is_run else "dump"
-        return Looked(which, held, against, _other(library, run, which, against))
+        other = await asyncio.to_thread(_other, library, run, which, against)
+        return Looked(which, held, against, other)
     live = await live_name(hub, run, which, step)
     if live is None:
         which.array()  # says why there is nothing

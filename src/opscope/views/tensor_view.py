@@ -98,7 +98,7 @@ def which_value(
     found = find_node(view, node)
     which = Which(view, found, IO(io), slot, view.step_at(step), pass_number)
     known = len(found.sources if which.io is IO.INPUT else found.outputs)
-    if slot >= known and which.value is None:
+    if which.value is None and slot >= known:
         raise OpscopeError(f"{found.name} has no {io} {slot} in step {which.step}")
     return which
 

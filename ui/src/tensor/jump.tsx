@@ -22,7 +22,7 @@ export function Jump({ asking, layout, shape, bad }: Props) {
   const t = useTensorTexts();
   const [typed, setTyped] = useState("");
   const [problem, setProblem] = useState("");
-  const isDifference = asking.state.against !== "" && asking.state.show === "difference";
+  const { isDifference } = asking;
   const to = (index: number[], row: number, column: number): void => {
     setProblem("");
     const isZoomed = layout.rows > 96 || layout.columns > 192;

@@ -70,7 +70,8 @@ export function parseState(text: string): TensorState {
   if (!LOOKS.includes(found.look)) found.look = START.look;
   if (!["now", "before", "difference"].includes(found.show)) found.show = "now";
   if (!["auto", "fixed", "science"].includes(found.notation)) found.notation = "auto";
-  found.digits = Math.min(17, found.digits);
+  if (!/^(|p|[sr]\d{1,9})$/.test(found.against)) found.against = "";
+  found.digits = Math.min(10, found.digits);
   return found;
 }
 
@@ -105,6 +106,8 @@ export function openValue(node: number, value: string, more: Partial<Place> = {}
 export interface Asking {
   place: Place;
   state: TensorState;
+  /** Whether the difference to another value is shown. */
+  isDifference: boolean;
   /** A question about the value that is open. */
   ask: (part: string, query?: Record<string, string | number | boolean | null>) => string;
   /** The same about what is shown of it: its slice, and what it is compared with. */
@@ -122,7 +125,8 @@ export function useTensor(previous: number | null = null): Asking {
     });
   const askShown: Asking["askShown"] = (part, query = {}) =>
     ask(part, { index: place.index, fold: state.fold || null, ...compared(state, previous), ...query });
-  return { place, state, ask, askShown };
+  const isDifference = state.show === "difference" && otherOf(state.against, previous) !== "";
+  return { place, state, isDifference, ask, askShown };
 }
 
 function compared(state: TensorState, previous: number | null): Record<string, string | null> {

@@ -21,7 +21,6 @@ interface Props {
 export function Statistics({ asking, layout, live }: Props) {
   const t = useTensorTexts();
   const answer = useAnswer<Answer>(asking.askShown("statistics", { fold: null }), live);
-  const isDifference = asking.state.show === "difference" && asking.state.against !== "";
   return (
     <div class="statisticslook scroll">
       {answer.data ? (
@@ -40,7 +39,7 @@ export function Statistics({ asking, layout, live }: Props) {
               ))}
             </dl>
           </section>
-          {isDifference && <Apart asking={asking} />}
+          {asking.isDifference && <Apart asking={asking} />}
         </div>
       ) : (
         <Waiting answer={answer} />
