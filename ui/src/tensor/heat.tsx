@@ -9,6 +9,7 @@ import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
 import { draw } from "./heat_drawing";
 import { indexOf, parseAt, placeOf, rowLabel, columnLabel } from "./layout";
+import { useLatest } from "./latest";
 import { Legend } from "./legend";
 import { makeScale, type Scale } from "./scale";
 import { change, type Asking } from "./state";
@@ -37,7 +38,7 @@ export function Heat({ asking, layout, shape, live }: Props) {
   const [window, move] = useWindow(layout, state.window);
   const [width, height] = canvasSize(layout, boxWidth - 62, boxHeight - 24);
   const spread = useAnswer<Spread>(askShown("spread", { fold: null }), live);
-  const tile = useAnswer<Tile>(
+  const tile = useLatest<Tile>(
     width > 0 ? askShown("tile", { ...tileQuery(window, layout, width, height) }) : null,
     live,
   );

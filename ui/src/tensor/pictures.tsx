@@ -1,6 +1,5 @@
 // Filters, images, channels and attention maps, as a sheet of small pictures.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { useAnswer } from "../api/client";
 import type { PictureKind, Pictures as Answer } from "../api/types";
 import { value } from "../format";
 import { Waiting } from "../parts/empty";
@@ -8,6 +7,7 @@ import { useSize } from "../parts/width";
 import { useStore } from "../state/store";
 import { colour, shownTheme } from "../state/theme";
 import { rgbOf } from "./heat_drawing";
+import { useLatest } from "./latest";
 import { makeScale, shade, type Rgb } from "./scale";
 import type { Asking } from "./state";
 import { Pages } from "./statistics";
@@ -20,7 +20,7 @@ export function Pictures({ asking, kind, live }: { asking: Asking; kind: Picture
   const t = useTensorTexts();
   const [box, width, height] = useSize();
   const { first } = asking.state;
-  const answer = useAnswer<Answer>(
+  const answer = useLatest<Answer>(
     asking.askShown("pictures", { index: null, fold: null, first: first || null, count: COUNT }),
     live,
   );
