@@ -67,9 +67,8 @@ def test_a_dump_opens_with_its_values(looking: Looking, made: Made) -> None:
     looking.see("#search").fill("softmax")
     looking.see(".found .row", "softmax").click()
     looking.see("[data-side='output:0'] button", "View").click()
-    looking.see(".valueview", "[16, 4]")
-    looking.see(".valueview .elements span")
-    looking.see(".histogram rect")
+    looking.see(".tensorview", "[16, 4]")
+    looking.see(".tensorcanvas")
     with looking.page.expect_download() as download:
         looking.see("[data-side='output:0'] a", ".npy").click()
     assert download.value.suggested_filename.endswith(".npy")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.routing import APIRoute
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from helpers.described import forbid_more
 from helpers.program import python
-from opscope.arrays import parse_index
-from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes
+from opscope.server import control_routes, routes, value_routes
 from opscope.views import answers
 from server.conftest import Asking, Recorded
 
@@ -41,20 +35,18 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
     file = str(recorded.script)
     checked = 0
     for path, model in models().items():
-        place = path.format(run=number, rank=0, node=node, side="output", slot=0)
+        place = path.format(run=number, rank=0, node=node)
         query = {"file": file} if "/source" in path else {}
-        if "/values/" in path and which == "run":
-            continue  # a run keeps numbers only
         forbid_more(model, set())
-        step = {"step": 2} if "/values/" in path else {}
-        TypeAdapter(model).validate_python(ask.get(place, **query, **step))
+        TypeAdapter(model).validate_python(ask.get(place, **query))
         checked += 1
-    assert checked >= (19 if which == "dump" else 15)
+    assert checked >= 15
 
 
 def test_the_description_names_every_route(ask: Asking) -> None:
     described = set(ask.get("/openapi.json")["paths"])
-    every = (*routes.router.routes, *control_routes.router.routes)
+    routers = (routes.router, value_routes.router, control_routes.router)
+    every = [route for router in routers for route in router.routes]
     ours = {route.path for route in every if isinstance(route, APIRoute)}
     assert described == {f"/api/v1{path}" for path in ours}
 
@@ -177,33 +169,6 @@ def test_graph_of_a_scope_links_its_boxes(ask: Asking, recorded: Recorded) -> No
     assert {box["phase"] for box in both["boxes"]} >= {"forward", "backward"}
 
 
-def test_saved_values_can_be_looked_into(ask: Asking, recorded: Recorded) -> None:
-    base = RANK.format(recorded.dump)
-    relu = next(
-        node
-        for node in ask.get(f"{base}/nodes", text="relu-op0", count=100)["nodes"]
-        if node["phase"] == "forward"
-    )
-    place = f"{base}/values/{relu['id']}/output/0"
-    npy = ask.client.get(f"{place}/npy", params={"step": 2})
-    array = np.load(io.BytesIO(npy.content), allow_pickle=False)
-    facts = ask.get(place, step=2)
-    assert facts["shape"] == list(array.shape) == [16, 16]
-    assert facts["numbers"]["max"] == pytest.approx(float(array.max()))
-    assert facts["places"]["max"]["index"] == list(np.unravel_index(array.argmax(), array.shape))
-    part = ask.get(f"{place}/slice", step=2, index="-1, 2:10:3")
-    assert part["shape"] == [3] and part["elements"] == pytest.approx(array[-1, 2:10:3].tolist())
-    tile = ask.get(f"{place}/tile", step=2, rows=4, columns=2)
-    cells = array.reshape(4, 4, 2, 8)
-    assert tile["high"] == pytest.approx(cells.max(axis=(1, 3)).reshape(-1).tolist())
-    assert tile["low"] == pytest.approx(cells.min(axis=(1, 3)).reshape(-1).tolist())
-    counts = ask.get(f"{place}/histogram", step=2, bins=5)
-    expected, edges = np.histogram(array.astype(np.float64), 5)
-    assert counts["counts"] == expected.tolist() and counts["edges"] == pytest.approx(
-        edges.tolist()
-    )
-
-
 @pytest.mark.parametrize(
     "path, status",
     [
@@ -224,25 +189,6 @@ def test_a_wrong_question_gets_one_line(
     ask: Asking, recorded: Recorded, path: str, status: int
 ) -> None:
     assert ask.get(path.format(run=recorded.run), status)["error"]
-
-
-WORDS = st.one_of(st.text(":-0123456789, ", max_size=12), st.text(max_size=12))
-
-
-@given(WORDS, st.lists(st.integers(0, 9), max_size=3))
-@settings(max_examples=300, deadline=None)
-def test_any_index_is_answered_as_numpy_does_or_refused(text: str, shape: list[int]) -> None:
-    array = np.zeros(shape)
-    try:
-        index = parse_index(text, array.shape)
-    except OpscopeError as error:
-        assert str(error)
-        return
-    words = text.split(",") if text.strip() else []
-    for found, word in zip(index, words, strict=True):
-        parts = [int(part) if part.strip() else None for part in word.split(":")]
-        assert found == (parts[0] if len(parts) == 1 else slice(*parts))
-    assert array[index].ndim == array.ndim - sum(isinstance(part, int) for part in index)
 
 
 def test_events_tell_of_the_state(ask: Asking, recorded: Recorded) -> None:

@@ -211,16 +211,9 @@ const TEXTS = {
   more: ["{0} more", "另有 {0} 个"],
   // the value view
   value_empty: [
-    "A saved value appears here: choose View beside an input or output.",
-    "保存的数值显示在这里：在输入或输出旁点击“查看”。",
+    "A tensor appears here: choose View beside an input, an output or a hit.",
+    "张量显示在这里：在输入、输出或命中旁点击“查看”。",
   ],
-  value_not_saved: [
-    "The elements of this value were not saved; its numbers are on the right.",
-    "该值的元素没有保存；其统计数值在右侧。",
-  ],
-  index: ["index", "索引"],
-  histogram: ["histogram", "直方图"],
-  first_elements: ["elements", "元素"],
   // runs
   name: ["name", "名称"],
   started: ["started", "开始"],

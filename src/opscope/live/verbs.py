@@ -179,23 +179,16 @@ class Verbs:
         ]
 
     def _value(self, args: Data) -> Data | bytes:
-        """A part of a kept value or of a parameter: facts, a slice, a tile, a histogram; or all."""
-        part = str(args.get("part", "facts"))
-        whole = self._array(args)
+        """A part of a kept value or of a parameter, or of its difference to another step."""
+        array, part = self._array(args), str(args.get("part", "facts"))
         if part == "npy":
-            return _npy(whole)
-        array = arrays.real(whole)
-        if part == "facts":
-            dtype = str(array.dtype)
-            return {"dtype": dtype, "shape": list(array.shape), "places": arrays.places(array)}
-        if part == "slice":
-            return arrays.slice_of(array, str(args.get("index", "")))
-        if part == "histogram":
-            return arrays.histogram(array, _whole(args, "bins", 60), bool(args.get("log")))
-        if part == "tile":
-            size = (_whole(args, "rows", 200), _whole(args, "columns", 200))
-            return arrays.tile(array, str(args.get("index", "")), *size)
-        raise OpscopeError(f"{part} is no part; there are facts, slice, tile, histogram and npy")
+            return _npy(array)
+        if args.get("against") is None:
+            return arrays.look(array, part, args)
+        before = self._array(args | {"step": _whole(args, "against"), "previous": True})
+        if args.get("show") == "before":
+            return arrays.look(before, part, args)
+        return arrays.look(array, part, args, before)
 
     def _count(self, args: Data) -> list[Any]:
         """How many elements of each kept value of a step are in some ranges."""

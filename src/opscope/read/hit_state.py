@@ -37,17 +37,11 @@ class SavedTensor(NamedTuple):
         return self.stored.shape
 
     def array(self) -> Array:
-        """Its elements; bfloat16 as float32, float8 as the bytes it is made of."""
-        array = open_array(self.stored)
-        if self.code == "BF16":
-            wide = array.astype(np.uint32) << 16
-            return np.asarray(wide, np.uint32).view(np.float32).reshape(array.shape)
-        return array
+        """Its elements; bfloat16 and float8 as float32."""
+        return open_array(self.stored)
 
-    def stats(self) -> Row | None:
-        """Its row; None for float8, of which torch has to be asked."""
-        if self.code.startswith("F8"):
-            return None
+    def stats(self) -> Row:
+        """Its row."""
         record = np.zeros(1, ROW_DTYPE)
         measure(self.array(), record.ctypes.data)
         return row_from(record[0])

@@ -20,6 +20,8 @@ from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
 from opscope.read.hits import RecordedHit
 from opscope.read.html import run_table
+from opscope.read.nodes import find_node, parse_address
+from opscope.read.one_value import find_value
 from opscope.read.recording import Recording
 from opscope.read.row_store import Records
 from opscope.read.run import Run, open_run
@@ -220,6 +222,20 @@ class Reader:
             for value in found
             if (side is None or value.io is side) and (slots is None or value.slot in slots)
         ]
+
+    def value(self, address: str, step: int, rank: int | None = None) -> Value:
+        """One value by its address, with its elements where a dump or a hit saved them.
+
+        >>> run.value("conv1-Conv2d/convolution-op0:0", step=3).array()[0]  # doctest: +SKIP
+        """
+        place = parse_address(address)
+        reader = self.recording.rank(self._one_rank(rank))
+        node = find_node(reader.nodes.values(), place.node)
+        slot, of_pass = place.slot or 0, place.pass_number or 0
+        found = find_value(reader, node, place.io, slot, step, of_pass)
+        if found is None:
+            raise OpscopeError(f"{node.name} has no {place.io} {slot} in step {step}")
+        return found
 
     def series(self, node: Node, io: str = "output", slot: int = 0) -> Series:
         """The rows of one value over all steps, and the extremes of those left out.

@@ -28,7 +28,7 @@ def read_arrays(path: Path | str) -> SavedArrays:
     for name, reason in head.damaged.items():
         say_once(f"{path} head: {name}: {reason}; left out")
     arrays = {
-        name: (code, Stored(str(path), head.start + start, DTYPES[code], shape))
+        name: (code, Stored(str(path), head.start + start, DTYPES[code], shape, code))
         for name, (code, shape, start, _) in head.entries.items()
     }
     return SavedArrays(arrays, head.metadata)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.read.small_floats import is_small_float, widened
 from opscope.regular import open_regular, why
 
 Array = NDArray[Any]
@@ -37,6 +38,8 @@ class Stored(NamedTuple):
     start: int = 0
     dtype: str = ""
     shape: tuple[int, ...] = ()
+    code: str = ""
+    """What safetensors calls its dtype, where that tells more."""
 
 
 class _Header(NamedTuple):
@@ -87,6 +90,8 @@ def _array_in(data: Any, stored: Stored) -> Array:
     array: Array = np.ndarray(
         header.shape, header.dtype, data, header.start, order="F" if header.fortran else "C"
     )
+    if is_small_float(stored.code):
+        return widened(array, stored.code)
     return array if array.flags.aligned else array.copy()  # a pack has no gaps between values
 
 

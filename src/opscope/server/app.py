@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from opscope import __version__
 from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes
+from opscope.server import control_routes, routes, value_routes
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
@@ -40,6 +40,7 @@ def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
     app.state.library = library
     app.state.hub = hub or Hub(library)
     app.include_router(routes.router, prefix=API)
+    app.include_router(value_routes.router, prefix=API)
     app.include_router(control_routes.router, prefix=API)
     if hub is not None:
         app.include_router(control_routes.trainings)

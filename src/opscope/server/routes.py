@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from opscope import __version__, arrays
+from opscope import __version__
 from opscope.errors import OpscopeError
-from opscope.read.value import Value
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
@@ -28,7 +25,6 @@ from opscope.views import (
     scope_graph,
     source_view,
     strip,
-    tensor_view,
     tree,
 )
 from opscope.views.rank_view import RankView
@@ -47,7 +43,6 @@ Count = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
 Text = Annotated[str, Query(max_length=1000)]
 ScopeName = Annotated[str, Query(max_length=1 << 15, description="the name of a scope")]
 RANK = "/runs/{run}/ranks/{rank}"
-_NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 _LOOK_S = 0.5
 """How often a recording that is being written is looked at for the stream of changes."""
@@ -267,75 +262,6 @@ def graph_of(
 ) -> Response:
     """One open scope as boxes and edges."""
     return answer(scope_graph.scope_graph(view, scope, step, backward))
-
-
-# ---------------------------------------------------------------------- saved values
-
-VALUE = f"{RANK}/values/{{node}}/{{side}}/{{slot}}"
-Index = Annotated[str, Query(max_length=1000, description="such as 0,:,2:10,::4")]
-
-
-def _value(
-    view: View,
-    node: NodeNumber,
-    side: Annotated[str, Path(pattern="^(input|output)$")],
-    slot: Annotated[int, Path(ge=0, lt=1 << 31)],
-    step: Step = None,
-    pass_number: PassNumber = 0,
-) -> Value:
-    return tensor_view.find_value(view, node, side, slot, step, pass_number)
-
-
-SavedValue = Annotated[Value, Depends(_value)]
-"""The value that a question is about."""
-
-
-@router.get(VALUE, response_model=answers.ValueFacts)
-def value_of(value: SavedValue) -> Response:
-    """A saved value: dtype, shape, numbers, where its extremes are."""
-    return answer(tensor_view.facts(value))
-
-
-@router.get(f"{VALUE}/slice", response_model=answers.Slice)
-def slice_of(value: SavedValue, index: Index = "") -> Response:
-    """Elements of a saved value."""
-    return answer(arrays.slice_of(tensor_view.elements(value), index))
-
-
-@router.get(f"{VALUE}/tile", response_model=answers.Tile)
-def tile_of(
-    value: SavedValue,
-    index: Index = "",
-    rows: Annotated[int, Query(ge=1, le=4096)] = 200,
-    columns: Annotated[int, Query(ge=1, le=4096)] = 200,
-    top: Annotated[int, Query(ge=0, lt=1 << 40)] = 0,
-    left: Annotated[int, Query(ge=0, lt=1 << 40)] = 0,
-    height: Annotated[int | None, Query(ge=1, lt=1 << 40)] = None,
-    width: Annotated[int | None, Query(ge=1, lt=1 << 40)] = None,
-) -> Response:
-    """A saved value as a picture: the extremes of each cell."""
-    elements = tensor_view.elements(value)
-    return answer(arrays.tile(elements, index, rows, columns, top, left, height, width))
-
-
-@router.get(f"{VALUE}/histogram", response_model=answers.Histogram)
-def histogram_of(
-    value: SavedValue,
-    bins: Annotated[int, Query(ge=1, le=arrays.MOST_BINS)] = 60,
-    log: bool = False,
-) -> Response:
-    """How many elements of a saved value lie where."""
-    return answer(arrays.histogram(tensor_view.elements(value), bins, log))
-
-
-@router.get(f"{VALUE}/npy", response_class=Response, responses=_NPY)
-def npy_of(value: SavedValue) -> Response:
-    """A saved value as a .npy file."""
-    file = io.BytesIO()
-    np.save(file, value.array(), allow_pickle=False)
-    name = f"step{value.step}-node{value.node.id}-{value.io}{value.slot}.npy"
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(file.getvalue(), headers=headers, media_type="application/octet-stream")
 
 
 # ---------------------------------------------------------------------- changes

@@ -28,7 +28,8 @@ def listening_socket(host: str, port: int, option: str = "--port") -> socket.soc
         raise OpscopeError(f"port {port}: must be between 1 and 65535, or 0 for a free one")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        server = socket.socket(family, socket.SOCK_STREAM)
+        # Named as TCP, or asyncio leaves Nagle's delay on: 40 ms for every answer.
+        server = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind((host, port))
         server.listen(128)

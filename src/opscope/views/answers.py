@@ -454,66 +454,6 @@ class ScopeGraph(TypedDict):
     """How many boxes were left out since there are too many."""
 
 
-class Axis(TypedDict):
-    """The statistics along one axis."""
-
-    axis: int
-    index: Sequence[int]
-    numbers: Sequence[Numbers]
-
-
-class Extreme(TypedDict):
-    """Where an element is."""
-
-    index: Sequence[int]
-    value: Number
-
-
-class ValueFacts(TypedDict):
-    """A saved value, without its elements."""
-
-    address: str
-    step: int
-    dtype: str
-    shape: Sequence[int]
-    numbers: Numbers
-    places: dict[str, Extreme | None]
-    """min, max, nan: where the first of these is."""
-
-
-class Slice(TypedDict):
-    """Elements of a saved value."""
-
-    shape: Sequence[int]
-    """Of the slice."""
-    elements: Sequence[Number]
-    """In the order of the last axis first."""
-
-
-class Tile(TypedDict):
-    """A saved value reduced to a picture: the extremes of each cell."""
-
-    rows: int
-    columns: int
-    cell: Sequence[int]
-    """How many rows and columns of the value a cell of the picture stands for."""
-    low: Sequence[Number | None]
-    high: Sequence[Number | None]
-    nan: Sequence[int]
-    posinf: Sequence[int]
-    neginf: Sequence[int]
-
-
-class Histogram(TypedDict):
-    """How many elements lie between edges."""
-
-    edges: Sequence[Number]
-    counts: Sequence[Count]
-    nan: Count
-    posinf: Count
-    neginf: Count
-
-
 class Verdict(TypedDict):
     """What is wrong, or that nothing is."""
 

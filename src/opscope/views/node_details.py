@@ -9,6 +9,7 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node, Output, Outside, Source
+from opscope.read.one_value import saved_at_hit
 from opscope.read.reader import Reader
 from opscope.read.value import Value
 from opscope.stats.record import INT, UINT
@@ -60,8 +61,8 @@ def node_details(
         "passes": passes,
         "pass_number": min(pass_number, passes - 1),
         "stack": _stack(view.reader, node),
-        "inputs": _sides(node, IO.INPUT, len(node.sources), values),
-        "outputs": _sides(node, IO.OUTPUT, len(node.outputs), values),
+        "inputs": _sides(view, node, IO.INPUT, at, values),
+        "outputs": _sides(view, node, IO.OUTPUT, at, values),
         "consumers": _consumers(view.reader, node),
         "hits": [hit_line(hit) for hit in view.hits if hit.get("node") == node.id],
     }
@@ -147,9 +148,20 @@ def _values(
     return found
 
 
-def _sides(node: Node, io: IO, known: int, values: dict[tuple[int, IO, int], Value]) -> list[Side]:
+def _sides(
+    view: RankView,
+    node: Node,
+    io: IO,
+    step: int | None,
+    values: dict[tuple[int, IO, int], Value],
+) -> list[Side]:
+    known = len(node.sources if io is IO.INPUT else node.outputs)
     recorded = {slot for number, side, slot in values if number == node.id and side is io}
-    return [_side(node, io, slot, values) for slot in sorted({*range(known), *recorded})]
+    sides = [_side(node, io, slot, values) for slot in sorted({*range(known), *recorded})]
+    for side in sides:
+        if step is not None and not side["saved"]:
+            side["saved"] = saved_at_hit(view.recorded, node, io, side["slot"], step) is not None
+    return sides
 
 
 def _side(node: Node, io: IO, slot: int, values: dict[tuple[int, IO, int], Value]) -> Side:

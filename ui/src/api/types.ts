@@ -1,5 +1,13 @@
 // Written by scripts/api_types.py from the server's description of its API; do not edit.
 
+/** The numbers of each place along one axis. */
+export interface Along {
+  axis: number;
+  total: number;
+  index: number[];
+  numbers: Numbers[];
+}
+
 /** Extremes of steps that were left out of older history. */
 export interface Between {
   first: number[];
@@ -8,6 +16,17 @@ export interface Between {
   max: (number | "NaN" | "Infinity" | "-Infinity")[];
   nan: (number | string)[];
   inf: (number | string)[];
+}
+
+/** Some rows and columns of elements. */
+export interface Block {
+  top: number;
+  left: number;
+  rows: number;
+  columns: number;
+  elements: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
+  now: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
+  before: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
 }
 
 /** A scope or a node drawn in a graph. */
@@ -33,6 +52,20 @@ export interface Branch {
   step: number | null;
   scopes: ScopeLine[];
   nodes: NodeLine[];
+}
+
+/** How far two values are apart. */
+export interface Compared {
+  elements: number | string;
+  differing: number | string;
+  beyond: number | string;
+  unlike: number | string;
+  max_abs: number | "NaN" | "Infinity" | "-Infinity";
+  mean_abs: number | "NaN" | "Infinity" | "-Infinity";
+  cosine: number | "NaN" | "Infinity" | "-Infinity";
+  index: number[] | null;
+  row: number | null;
+  column: number | null;
 }
 
 /** A condition that watchpoints can have. */
@@ -74,10 +107,12 @@ export interface Edge {
   values: number;
 }
 
-/** Where an element is. */
+/** Where an element is: in the value, and in the rows and columns it is shown as. */
 export interface Extreme {
   index: number[];
-  value: number | "NaN" | "Infinity" | "-Infinity";
+  value: number | "NaN" | "Infinity" | "-Infinity" | string;
+  row: number;
+  column: number;
 }
 
 /** One number per scope and step. */
@@ -94,9 +129,11 @@ export interface HeatMap {
 export interface Histogram {
   edges: (number | "NaN" | "Infinity" | "-Infinity")[];
   counts: (number | string)[];
+  negative: (number | string)[];
   nan: number | string;
   posinf: number | string;
   neginf: number | string;
+  zero: number | string;
 }
 
 /** Hits of one kind. */
@@ -153,6 +190,15 @@ export interface Lane {
   condition: string;
   steps: number[];
   counts: number[];
+}
+
+/** How the elements that are looked at are laid out as rows and columns, one after the other. */
+export interface Layout {
+  axes: Span[];
+  shape: number[];
+  dtype: string;
+  rows: number;
+  columns: number;
 }
 
 /** What stands beside a line of source. */
@@ -289,6 +335,38 @@ export interface ParameterFacts {
   is_threshold: boolean;
 }
 
+/** What a value looks like as pictures. */
+export interface PictureKind {
+  kind: string;
+  count: number;
+  height: number;
+  width: number;
+  colours: number;
+}
+
+/** Some of the pictures of a value, each row by row. */
+export interface Pictures {
+  kind: string;
+  count: number;
+  height: number;
+  width: number;
+  colours: number;
+  first: number;
+  shown: number;
+  rows: number;
+  columns: number;
+  elements: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
+}
+
+/** Where the first of these elements are; nothing where there is none. */
+export interface Places {
+  min: Extreme | null;
+  max: Extreme | null;
+  nan: Extreme | null;
+  posinf: Extreme | null;
+  neginf: Extreme | null;
+}
+
 /** Why a question could not be answered. */
 export interface Problem {
   error: string;
@@ -315,6 +393,39 @@ export interface Recheck {
   notes: string[];
   values: number;
   unchecked_values: number;
+}
+
+/** A tensor in the diagram of relations. */
+export interface RelatedValue {
+  id: string;
+  kind: string;
+  node: number;
+  io: string;
+  slot: number;
+  label: string;
+  op_type: string;
+  scope: string;
+  where: string;
+  level: number;
+  dtype: string | null;
+  shape: number[] | null;
+  numbers: Numbers | null;
+  conditions: string[];
+}
+
+/** A tensor that another is computed from. */
+export interface Relation {
+  start: string;
+  end: string;
+}
+
+/** What a value was computed from, and what it feeds. */
+export interface Relations {
+  centre: string;
+  step: number | null;
+  values: RelatedValue[];
+  edges: Relation[];
+  hidden: number;
 }
 
 /** A run or a dump. */
@@ -398,10 +509,10 @@ export interface Side {
   elements: (number | "NaN" | "Infinity" | "-Infinity")[] | null;
 }
 
-/** Elements of a saved value. */
+/** Elements of a value. */
 export interface Slice {
   shape: number[];
-  elements: (number | "NaN" | "Infinity" | "-Infinity")[];
+  elements: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
 }
 
 /** A file of the user's that operators came from. */
@@ -430,6 +541,22 @@ export interface SourceText {
   marks: LineMark[];
 }
 
+/** What is looked at of one axis. */
+export interface Span {
+  start: number;
+  step: number;
+  count: number;
+  ranged: boolean;
+}
+
+/** How elements are spread. */
+export interface Spread {
+  quantiles: ((number | "NaN" | "Infinity" | "-Infinity" | string)[])[];
+  sampled: boolean;
+  clip: number | "NaN" | "Infinity" | "-Infinity";
+  faint: number | "NaN" | "Infinity" | "-Infinity";
+}
+
 /** A frame with its code and a few lines around it. */
 export interface StackLine {
   file: string;
@@ -447,6 +574,15 @@ export interface Standing {
   name: string;
   call: number;
   where: string;
+}
+
+/** The numbers of the elements that are looked at. */
+export interface Statistics {
+  quantiles: ((number | "NaN" | "Infinity" | "-Infinity" | string)[])[];
+  sampled: boolean;
+  clip: number | "NaN" | "Infinity" | "-Infinity";
+  faint: number | "NaN" | "Infinity" | "-Infinity";
+  numbers: Numbers;
 }
 
 /** One step in the table of steps. */
@@ -483,11 +619,13 @@ export interface Strip {
   recorded: number[];
 }
 
-/** A saved value reduced to a picture: the extremes of each cell. */
+/** A value reduced to a picture: the extremes of each cell, to seven digits. */
 export interface Tile {
   rows: number;
   columns: number;
   cell: number[];
+  top: number;
+  left: number;
   low: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
   high: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
   nan: number[];
@@ -495,14 +633,35 @@ export interface Tile {
   neginf: number[];
 }
 
-/** A saved value, without its elements. */
+/** A value: what is known of it without looking at its elements one by one. */
 export interface ValueFacts {
   address: string;
-  step: number;
-  dtype: string;
-  shape: number[];
-  numbers: Numbers;
-  places: Record<string, Extreme | null>;
+  node: number;
+  name: string;
+  op_type: string;
+  io: string;
+  slot: number;
+  rank: number;
+  step: number | null;
+  dtype: string | null;
+  shape: number[] | null;
+  numbers: Numbers | null;
+  held: string;
+  why: string;
+  previous: number | null;
+  ranks: number[];
+  pictures: PictureKind | null;
+  parameter: string;
+  source_node: number | null;
+  source_slot: number | null;
+  hits: ValueHit[];
+}
+
+/** A hit on a value, what its condition means, and what helps. */
+export interface ValueHit {
+  hit: HitLine;
+  summary: string;
+  advice: string;
 }
 
 /** What is wrong, or that nothing is. */

@@ -10,6 +10,7 @@ import { VirtualList } from "../parts/virtual";
 import { hitsCode } from "../python";
 import { aboutRank, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
+import { openValue } from "../tensor/state";
 import { useTexts } from "../texts";
 
 const ROW = 56;
@@ -102,6 +103,7 @@ function HitItem({ hit }: { hit: HitLine | undefined }) {
         </span>
         <span class="grow" />
         <span class="where">{shownPlace(hit.where)}</span>
+        {hit.node !== null && <ViewButton hit={hit} node={hit.node} />}
       </div>
       <div class="itemline clip">{hit.message}</div>
       <div class="itemline small">
@@ -110,5 +112,18 @@ function HitItem({ hit }: { hit: HitLine | undefined }) {
         <span class="faint clip">{numbers.join(" · ")}</span>
       </div>
     </div>
+  );
+}
+
+function ViewButton({ hit, node }: { hit: HitLine; node: number }) {
+  const t = useTexts();
+  const view = (event: MouseEvent): void => {
+    event.stopPropagation();
+    openValue(node, `${hit.io ?? "output"}:${hit.slot}`, { step: hit.step });
+  };
+  return (
+    <button class="chip" onClick={view}>
+      {t("view_value")}
+    </button>
   );
 }

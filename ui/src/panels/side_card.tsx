@@ -7,7 +7,8 @@ import { Name } from "../parts/name";
 import { BadCount, Figure, Range } from "../parts/number";
 import { Trend } from "../parts/trend";
 import { aboutStep, useLooking } from "../state/looking";
-import { go, select } from "../state/place";
+import { select } from "../state/place";
+import { openValue } from "../tensor/state";
 import { useTexts, type TextName } from "../texts";
 
 export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
@@ -38,18 +39,13 @@ export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
         <code>{kind(side.dtype, side.shape)}</code>
         {side.uninitialised && <span class="faint">{t("uninitialised")}</span>}
         <span class="grow" />
+        <button class="chip" onClick={() => openValue(node.id, `${side.io}:${side.slot}`)}>
+          {t("view_value")}
+        </button>
         {side.saved && (
-          <>
-            <button
-              class="chip"
-              onClick={() => go({ view: "value", value: `${side.io}:${side.slot}`, index: "" })}
-            >
-              {t("view_value")}
-            </button>
-            <a class="chip" href={npy} download>
-              {t("npy")}
-            </a>
-          </>
+          <a class="chip" href={npy} download>
+            {t("npy")}
+          </a>
         )}
       </header>
       {(side.source || side.parameter) && (

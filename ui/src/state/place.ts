@@ -40,6 +40,8 @@ export interface Place {
   /** The value that is open: "output:0". */
   value: string;
   index: string;
+  /** How it is looked at; see tensor/state.ts. */
+  tensor: string;
   why: boolean;
 }
 
@@ -69,6 +71,7 @@ const START: Place = {
   colour: "phase",
   value: "",
   index: "",
+  tensor: "",
   why: false,
 };
 

@@ -6,7 +6,7 @@ import { GraphView } from "./graph";
 import { HeatMapView } from "./heat_map";
 import { SourceView } from "./source";
 import { StepsView } from "./steps";
-import { ValueView } from "./value";
+import { TensorView } from "../tensor/tensor_view";
 
 const NAMES: ViewName[] = ["source", "heat", "graph", "steps", "value"];
 
@@ -32,7 +32,7 @@ export function Views() {
       {place.view === "heat" && <HeatMapView />}
       {place.view === "graph" && <GraphView />}
       {place.view === "steps" && <StepsView />}
-      {place.view === "value" && <ValueView />}
+      {place.view === "value" && <TensorView />}
     </>
   );
 }

@@ -1,0 +1,161 @@
+"""Where the elements of a value are asked for: in what was written, or in a connected training."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from opscope.arrays import Array, Data, look
+from opscope.errors import OpscopeError
+from opscope.server.hub import Hub
+from opscope.server.library import Library
+from opscope.views.tensor_view import Which, picture_kind
+
+
+class Against(NamedTuple):
+    """What a value is compared with: `step:3`, `rank:1`, or nothing."""
+
+    other: str = ""
+    show: str = "difference"
+    """difference, or before: the other one itself."""
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether two values are looked at together."""
+        return bool(self.other) and self.show == "difference"
+
+    def number(self, kind: str) -> int | None:
+        """The step or rank, if it is one."""
+        word, _, digits = self.other.partition(":")
+        return int(digits) if word == kind else None
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A value whose elements can be asked for."""
+
+    which: Which
+    held: str
+    against: Against
+    other: Which | None = None
+    """The value of what was written that it is compared with."""
+    hub: Hub | None = None
+    run: str = ""
+    live: Data = field(default_factory=dict)
+    """What a training calls it."""
+
+    async def look(self, part: str, **args: Any) -> Data:
+        """A part of its elements, or of the difference."""
+        asked = {name: value for name, value in args.items() if value not in (None, "")}
+        asked |= {"rtol": self.against.rtol, "atol": self.against.atol}
+        if self.hub is None:
+            return await asyncio.to_thread(self._look, part, asked)
+        where = self.live | {"part": part} | asked
+        found: Data = await self.hub.ask(self.run, self.which.view.rank, "value", where)
+        return found
+
+    def array(self) -> Array:
+        """All of them, of what was written."""
+        if self.hub is not None:
+            raise OpscopeError("a training gives parts of what it keeps, not files")
+        shown = self.other if self.other is not None and not self.against.is_difference else None
+        return (shown or self.which).array()
+
+    def _look(self, part: str, args: Data) -> Data:
+        before = self.other.array() if self.other and self.against.is_difference else None
+        return look(self.array(), part, args, before)
+
+
+async def find(
+    hub: Hub, library: Library, run: str, which: Which, step: int | None, against: Against
+) -> Looked:
+    """Where the elements are; an error says why nobody has them."""
+    if which.is_held:
+        held = "hit" if which.view.reader.is_run else "dump"
+        other = await asyncio.to_thread(_other, library, run, which, against)
+        return Looked(which, held, against, other)
+    live = await live_name(hub, run, which, step)
+    if live is None:
+        which.array()  # says why there is nothing
+        raise OpscopeError(f"the elements of {which.address} are gone")
+    if against.number("rank") is not None:
+        raise OpscopeError("values of two ranks that are being trained cannot be compared yet")
+    if against.other:
+        live |= {"against": against.number("step"), "show": against.show}
+    return Looked(which, live_kind(live), against, None, hub, run, live)
+
+
+def live_kind(live: Data) -> str:
+    """What a training has it as."""
+    return "parameter" if "parameter" in live else "kept"
+
+
+async def live_name(hub: Hub, run: str, which: Which, step: int | None) -> Data | None:
+    """What a connected training calls the value, if it keeps it; a parameter is always there."""
+    if not hub.is_live(run):
+        return None
+    rank = which.view.rank
+    try:
+        kept = await hub.ask(run, rank, "kept", {})
+    except OpscopeError:
+        return None
+    found = [
+        key["step"]
+        for key in kept
+        if (key["node"], key["io"], key["slot"]) == (which.node.id, which.io, which.slot)
+        and (step is None or key["step"] == step)
+    ]
+    if found:
+        where = {"node": which.node.name, "io": str(which.io), "slot": which.slot}
+        return where | {"step": max(found)}
+    return {"parameter": which.parameter} if which.parameter and step is None else None
+
+
+async def live_facts(hub: Hub, run: str, which: Which, step: int | None) -> Data:
+    """What a connected training says of a value that nobody has written; nothing if it has none."""
+    live = await live_name(hub, run, which, step)
+    if live is None:
+        return {}
+    rank = which.view.rank
+    found = await hub.ask(run, rank, "value", live | {"part": "layout"})
+    numbers = await hub.ask(run, rank, "value", live | {"part": "statistics"})
+    shape = tuple(found["shape"])
+    return {
+        "held": live_kind(live),
+        "why": "",
+        "step": live.get("step", which.step),
+        "shape": list(shape),
+        "dtype": which.value.dtype if which.value else found["dtype"],
+        "numbers": numbers["numbers"],
+        "pictures": picture_kind(which, shape),
+        "previous": await _kept_before(hub, run, which, live),
+    }
+
+
+async def _kept_before(hub: Hub, run: str, which: Which, live: Data) -> int | None:
+    """The step before, where a training keeps the value of that as well."""
+    rank = which.view.rank
+    if "parameter" not in live:
+        before = int(live["step"]) - 1
+        return before if await live_name(hub, run, which, before) is not None else None
+    try:
+        await hub.ask(run, rank, "value", live | {"part": "layout", "previous": True})
+    except OpscopeError:
+        return None
+    ranks = hub.facts(run)["ranks"]
+    return next((int(found["step"]) - 1 for found in ranks if found["rank"] == rank), None)
+
+
+def _other(library: Library, run: str, which: Which, against: Against) -> Which | None:
+    if not against.other:
+        return None
+    step, rank = against.number("step"), against.number("rank")
+    other = which if step is None else which.at_step(step)
+    if rank is not None:
+        other = other.on_rank(library.open(run).view(rank))
+    if not other.is_held:
+        other.array()
+    return other
