@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from helpers.program import python
 from opscope.arrays import parse_index
 from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes
+from opscope.server import control_routes, routes, watch_routes
 from opscope.views import answers
 from server.conftest import Asking, Recorded
 
@@ -64,7 +64,8 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
 
 def test_the_description_names_every_route(ask: Asking) -> None:
     described = set(ask.get("/openapi.json")["paths"])
-    every = (*routes.router.routes, *control_routes.router.routes)
+    parts = (routes, control_routes, watch_routes)
+    every = [route for part in parts for route in part.router.routes]
     ours = {route.path for route in every if isinstance(route, APIRoute)}
     assert described == {f"/api/v1{path}" for path in ours}
 

@@ -3,10 +3,11 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { revision, runPath, useAnswer } from "./api/client";
 import { connected, news, useEvents } from "./api/events";
 import type { RunDetails, Strip, Verdict } from "./api/types";
-import { Control, sendToggle } from "./panels/control";
+import { Control, Holding, sendToggle } from "./panels/control";
 import { Details } from "./panels/details";
 import { Help } from "./panels/help";
 import { Lists } from "./panels/lists";
+import { RecommendedQuestion } from "./panels/question";
 import { StepStrip } from "./panels/strip";
 import { TopBar } from "./panels/topbar";
 import { VerdictBar } from "./panels/verdict";
@@ -64,9 +65,11 @@ export function RunPage() {
             {t("offline")}
           </p>
         )}
+        <Holding />
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />
+        <RecommendedQuestion />
         {help && <Help onClose={() => setHelp(false)} />}
       </div>
     </LookingContext.Provider>

@@ -7,6 +7,7 @@ from opscope.judge.conditions.activation_dead import ACTIVATION_DEAD
 from opscope.judge.conditions.activation_saturated import ACTIVATION_SATURATED
 from opscope.judge.conditions.all_zero import TENSOR_ALL_ZERO
 from opscope.judge.conditions.evaluation_differs import EVALUATION_DIFFERS
+from opscope.judge.conditions.expression import EXPRESSION
 from opscope.judge.conditions.frozen_parameter_changed import FROZEN_PARAMETER_CHANGED
 from opscope.judge.conditions.gradient_not_cleared import GRADIENT_NOT_CLEARED
 from opscope.judge.conditions.loss_not_finite import LOSS_NOT_FINITE
@@ -64,6 +65,7 @@ CONDITIONS: tuple[Condition, ...] = (
     FROZEN_PARAMETER_CHANGED,
     EVALUATION_DIFFERS,
     RANKS_DIFFER,
+    EXPRESSION,
 )
 BY_NAME: dict[str, Condition] = {c.abbr: c for c in CONDITIONS} | {c.id: c for c in CONDITIONS}
 NONFINITE = frozenset(c.abbr for c in CONDITIONS if c.nonfinite)

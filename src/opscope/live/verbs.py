@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opscope import arrays
@@ -191,31 +191,9 @@ class Verbs:
         return found
 
     def _change_watch(self, args: Data) -> list[Data]:
-        from opscope.judge.watch_set import from_json, load
+        from opscope.judge.watch_orders import change_set
 
-        watch = self._watch.watch
-        action = str(args.get("action", "set"))
-        if action == "set":
-            what = args.get("watch", "recommended")
-            new = load(what) if isinstance(what, str) else from_json(what, "watchpoints")
-            for watchpoint in list(watch):
-                watch.remove(watchpoint.id)
-            for watchpoint in new:
-                watch.add(watchpoint)
-        elif action == "add":
-            what = args.get("watch", "")
-            new = load(what) if isinstance(what, str) else from_json(what, "watchpoints")
-            for watchpoint in new:
-                watch.add(watchpoint)
-        elif action == "change":
-            parts = args.get("parts", {})
-            if not isinstance(parts, Mapping):
-                raise OpscopeError("parts must be an object")
-            watch.change(_whole(args, "id"), **parts)
-        elif action == "remove":
-            watch.remove(_whole(args, "id"))
-        else:
-            raise OpscopeError(f"{action} is no action; there are set, add, change and remove")
+        change_set(self._watch.watch, args)
         return self._watchpoints()
 
     def _presence(self, args: Data) -> None:

@@ -12,11 +12,12 @@ from starlette.exceptions import HTTPException
 
 from opscope import __version__
 from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes
+from opscope.server import control_routes, routes, watch_routes
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
 from opscope.server.security import Guard
+from opscope.server.watch_desk import WatchDesk
 
 PAGE = Path(__file__).with_name("page")
 """Where the built page is, if it was built."""
@@ -40,8 +41,10 @@ def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
     )
     app.state.library = library
     app.state.hub = hub or Hub(library)
+    app.state.desk = WatchDesk()
     app.include_router(routes.router, prefix=API)
     app.include_router(control_routes.router, prefix=API)
+    app.include_router(watch_routes.router, prefix=API)
     if hub is not None:
         app.include_router(control_routes.trainings)
     app.add_exception_handler(OpscopeError, _told)

@@ -546,6 +546,11 @@ class ParameterFacts(TypedDict):
     """A parameter of a condition."""
 
     name: str
+    words: str
+    """The same for people."""
+    unit: str
+    low: float | None
+    high: float | None
     default: Number | None
     allowed: str
     """What a value must be, in words."""

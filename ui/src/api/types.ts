@@ -263,9 +263,26 @@ export interface Order {
 /** A parameter of a condition. */
 export interface ParameterFacts {
   name: string;
+  words: string;
+  unit: string;
+  low: number | null;
+  high: number | null;
   default: number | "NaN" | "Infinity" | "-Infinity" | null;
   allowed: string;
   is_threshold: boolean;
+}
+
+/** What a watchpoint finds in the steps recorded last. */
+export interface Preview {
+  steps: number;
+  first: number | null;
+  last: number | null;
+  hits: number;
+  steps_hit: number;
+  by_step: number[][];
+  examples: HitLine[];
+  values: number;
+  unchecked: Record<string, unknown>[];
 }
 
 /** Why a question could not be answered. */
@@ -349,6 +366,33 @@ export interface ScopeLine {
   nan: number | string;
   inf: number | string;
   hits: number;
+}
+
+/** What a watchpoint looks at, of all that it could. */
+export interface Selected {
+  about: string;
+  total: number;
+  selected: number;
+  muted: number;
+  found: number;
+  scopes: SelectedScope[];
+  values: SelectedValue[];
+}
+
+/** How much of a scope a watchpoint looks at. */
+export interface SelectedScope {
+  name: string;
+  label: string;
+  total: number;
+  selected: number;
+}
+
+/** A value that a watchpoint might look at. */
+export interface SelectedValue {
+  node: number;
+  name: string;
+  parameter: string;
+  on: boolean;
 }
 
 /** One value over the steps. */
@@ -458,6 +502,24 @@ export interface Strip {
   passes: number[];
   lanes: Lane[];
   recorded: number[];
+}
+
+/** The number that a threshold is compared with, over the steps recorded last. */
+export interface ThresholdHistory {
+  parameter: string;
+  above: boolean;
+  steps: number[];
+  low: (number | "NaN" | "Infinity" | "-Infinity")[];
+  high: (number | "NaN" | "Infinity" | "-Infinity")[];
+  total: number;
+  sample: (number | "NaN" | "Infinity" | "-Infinity")[];
+  suggested: number | "NaN" | "Infinity" | "-Infinity" | null;
+}
+
+/** A selection after something was ticked or unticked. */
+export interface Ticked {
+  select: Record<string, string>;
+  mute: string[];
 }
 
 /** A saved value reduced to a picture: the extremes of each cell. */

@@ -1,5 +1,5 @@
 // The selected node, in full.
-import { revision, useAnswer } from "../api/client";
+import { useAnswer } from "../api/client";
 import { tell } from "../api/control";
 import type { HitLine, NodeDetails } from "../api/types";
 import { fileName, shownPlace } from "../format";
@@ -59,13 +59,7 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
       </div>
       {where?.code && <code class="code">{where.code}</code>}
       {run?.live && (
-        <button
-          onClick={() =>
-            void tell(place.run, "to", { node: node.name }).then(() => revision.set(revision.get() + 1))
-          }
-        >
-          {t("run_to")}
-        </button>
+        <button onClick={() => void tell(place.run, "to", { node: node.name })}>{t("run_to")}</button>
       )}
       {node.passes > 1 && <Passes count={node.passes} at={node.pass_number} />}
       {node.hits.length > 0 && <NodeHits hits={node.hits} />}

@@ -1,7 +1,7 @@
 // The watchpoints of a live training: each can be removed.
 import { useState } from "preact/hooks";
-import { revision, request, runPath, useAnswer } from "../api/client";
-import type { WatchpointLine } from "../api/control";
+import { runPath, useAnswer } from "../api/client";
+import { changeWatch, type WatchpointLine } from "../api/watch";
 import { short } from "../format";
 import { Empty, Waiting } from "../parts/empty";
 import { useLooking } from "../state/looking";
@@ -16,8 +16,8 @@ export function WatchList() {
   if (!answer.data) return <Waiting answer={answer} />;
   if (!answer.data.length) return <Empty say="watch_empty" />;
   const remove = (id: number): void => {
-    request("POST", path, { action: "remove", id }).then(
-      () => (setProblem(""), revision.set(revision.get() + 1)),
+    changeWatch(place.run, { action: "remove", id }).then(
+      () => setProblem(""),
       (error: Error) => setProblem(error.message),
     );
   };
@@ -40,7 +40,7 @@ function Watchpoint({ point, onRemove }: { point: WatchpointLine; onRemove: () =
   const asked = Object.entries(point.params ?? {}).map(([name, found]) => `${name} ${short(found)}`);
   const where = Object.entries(point.select ?? {}).map(([name, found]) => `${name} ${String(found)}`);
   return (
-    <div class="item" role="listitem">
+    <div class="item watchitem" role="listitem">
       <div class="itemline">
         <span class={point.enabled === false ? "faint" : ""}>
           <b>{point.condition}</b> {point.name}

@@ -1,6 +1,5 @@
 // The menu of a box of the graph.
 import { useEffect, useRef } from "preact/hooks";
-import { revision } from "../api/client";
 import { tell } from "../api/control";
 import type { Box } from "../api/types";
 import { useLooking } from "../state/looking";
@@ -47,10 +46,7 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
       )}
       {run?.live &&
         box.node !== null &&
-        item(
-          t("run_to"),
-          () => void tell(place.run, "to", { node: name }).then(() => revision.set(revision.get() + 1)),
-        )}
+        item(t("run_to"), () => void tell(place.run, "to", { node: name }))}
     </div>
   );
 }
