@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opscope.commands.output import add_json_flag, hit_row, print_hits, print_json
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.settings.checks import did_you_mean
+
+if TYPE_CHECKING:
+    from opscope.read.reader import Reader
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the first N hits (default 100; 0 = all)",
     )
+    parser.add_argument("--html", metavar="FILE", help="write the verdict as an HTML file as well")
     add_json_flag(parser)
 
 
@@ -33,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from opscope.read.reader import open_reader
 
     reader = open_reader(args.run)
+    if args.html:
+        _write_html(reader, Path(args.html))
     abbr = _abbr(args.condition)
     ranks = None if args.rank is None else [args.rank]
     found = [dict(hit.data) for hit in reader.hits(ranks)]
@@ -47,6 +54,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         say(reader.recording.lacks.get("hits") or f"no hits in {reader.path}")
     return 0
+
+
+def _write_html(reader: Reader, path: Path) -> None:
+    from opscope.views.html_report import html_report
+
+    try:
+        path.write_text(html_report(reader), encoding="utf-8")
+    except OSError as error:
+        raise OpscopeError(f"{path}: {error.strerror or error}") from None
 
 
 def _abbr(condition: str | None) -> str:

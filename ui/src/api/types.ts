@@ -290,6 +290,29 @@ export interface Problem {
   error: string;
 }
 
+/** Where ranks differ that should not. */
+export interface RankDifference {
+  kind: string;
+  step: number;
+  rank: number;
+  node: number | null;
+  name: string;
+  parameter: string;
+  where: string;
+  what: string;
+}
+
+/** How a rank stands beside the others. */
+export interface RankRow {
+  rank: number;
+  state: string;
+  last_step: number | null;
+  loss: number | "NaN" | "Infinity" | "-Infinity" | null;
+  gradient_norm: number | "NaN" | "Infinity" | "-Infinity" | null;
+  hits: number;
+  nodes: number;
+}
+
 /** How a process of a run is doing, or how it ended. */
 export interface RankState {
   rank: number;
@@ -301,6 +324,13 @@ export interface RankState {
   last_step: number | null;
   nodes: number;
   hits: number;
+}
+
+/** All ranks, and the first difference of each kind, the earliest first. */
+export interface RanksCompared {
+  ranks: RankRow[];
+  differences: RankDifference[];
+  steps: number;
 }
 
 /** What watchpoints find in one step. */
