@@ -10,8 +10,7 @@ from alexnet import AlexNet, pictures
 from torch import nn
 from torch.utils.data import DataLoader
 
-BLACK = 24 * 16 + 5
-"""The picture that a broken camera took: it is in the batch of step 24."""
+BATCH = 16
 
 
 class Classifier(nn.Module):
@@ -29,14 +28,15 @@ class Classifier(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--black", type=int, default=24, help="the step of the black picture")
     args = parser.parse_args()
     torch.manual_seed(0)
-    data = pictures(args.steps * 16)
-    data.tensors[0][BLACK] = 0
+    data = pictures(args.steps * BATCH)
+    data.tensors[0][args.black * BATCH + 5] = 0  # what a broken camera takes
     model = Classifier()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loss_function = nn.CrossEntropyLoss()
-    for step, (images, labels) in enumerate(DataLoader(data, batch_size=16)):
+    for step, (images, labels) in enumerate(DataLoader(data, batch_size=BATCH)):
         loss = loss_function(model(images), labels)
         optimizer.zero_grad()
         loss.backward()

@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
 from opscope import __version__
+from opscope.doctor import WITHOUT_PAGE
 from opscope.errors import OpscopeError
 from opscope.server import control_routes, routes, watch_routes
 from opscope.server.answering import answer
@@ -23,8 +24,8 @@ PAGE = Path(__file__).with_name("page")
 """Where the built page is, if it was built."""
 API = "/api/v1"
 _NO_PAGE = (
-    "<!doctype html><title>opscope</title><p>The page was not built: that needs Node.js when "
-    "opscope is installed. Everything else works; the API is described in "
+    "<!doctype html><title>opscope</title><p>The page was not built when opscope was installed: "
+    f"{WITHOUT_PAGE}.</p><p>The API is described in "
     "<a href=/api/v1/openapi.json>openapi.json</a>.</p>"
 )
 
