@@ -14,6 +14,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from helpers.program import clean_environment
+from live.conftest import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -74,8 +75,9 @@ def test_a_fresh_environment_serves_it_without_node(
     own = tmp_path / "venv" / "bin"
     python("-m", "pip", "install", "-q", f"{wheel}[page]", program=own / "python")
     (tmp_path / "runs").mkdir()
+    ports = ("--port", str(free_port()), "--debugger-port", str(free_port()))
     server = subprocess.Popen(
-        [own / "opscope", "serve", "--port", "0", "--debugger-port", "0"],
+        [own / "opscope", "serve", *ports],
         cwd=tmp_path / "runs",
         env=clean_environment(OPSCOPE_TOKEN=TOKEN, PATH=str(own)),
         stderr=subprocess.PIPE,

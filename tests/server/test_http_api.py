@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from helpers.program import python
+from opscope.analysis.opened import open_for_checks
 from opscope.arrays import parse_index
 from opscope.errors import OpscopeError
 from opscope.server import control_routes, routes, watch_routes
-from opscope.views import answers
+from opscope.views import answers, strip
+from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
 
 RANK = "/runs/{}/ranks/0"
@@ -316,3 +318,20 @@ def test_lines_over_steps(ask: Asking, recorded: Recorded) -> None:
     sizes = [abs(mark[name]) for name in ("min", "max", "backward_max")]
     assert values[3] == max(sizes)
     assert ask.get(f"{base}/source/trends", file="/etc/passwd")["lines"] == []
+
+
+def test_gradient_norms_come_in_parts_where_there_are_very_many(
+    monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    whole = strip.strip(RankView(open_for_checks(recorded.folder / "run"), 0))
+    assert whole["pending"] == 0
+    monkeypatch.setattr(strip, "_MANY", 1)
+    monkeypatch.setattr(strip, "_PATIENCE_S", -1.0)
+    view = RankView(open_for_checks(recorded.folder / "run"), 0)
+    assert strip.gradient_norms(view, -1.0) == {}
+    view.norms.update(dict.fromkeys(view.recorded_steps[5:], 0.0))
+    part = strip.strip(view)
+    assert part["pending"] == 5 and part["gradient_norm"][0] is None
+    view.norms.clear()
+    monkeypatch.setattr(strip, "_PATIENCE_S", 60.0)
+    assert strip.strip(view) == whole

@@ -22,6 +22,7 @@ import { useTexts } from "./texts";
 import { Views } from "./views/views";
 
 const LOOK_MS = 1000;
+const REST_MS = 500;
 
 export function RunPage() {
   const place = usePlace();
@@ -37,6 +38,7 @@ export function RunPage() {
   useEffect(() => {
     document.title = run.data ? `${run.data.name} · opscope` : "opscope";
   }, [run.data?.name]);
+  usePending(strip.data);
   const live = run.data?.live ?? false;
   const control = useMemo(
     () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
@@ -74,6 +76,15 @@ export function RunPage() {
       </div>
     </LookingContext.Provider>
   );
+}
+
+/** Of very large runs the strip comes in parts. */
+function usePending(strip: Strip | undefined): void {
+  useEffect(() => {
+    if (!strip?.pending) return;
+    const timer = setTimeout(() => revision.set(revision.get() + 1), REST_MS);
+    return () => clearTimeout(timer);
+  }, [strip]);
 }
 
 /** When a run with a verdict is opened, show where it began, on the rank that has it. */

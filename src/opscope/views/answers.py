@@ -100,6 +100,8 @@ class Strip(TypedDict):
     lanes: Sequence[Lane]
     recorded: Sequence[int]
     """Steps that have numbers of operators; of a long run, older ones are thinned."""
+    pending: int
+    """Recorded steps whose gradient norm is not known yet: ask again for them."""
 
 
 class StepLine(TypedDict):

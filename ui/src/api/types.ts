@@ -532,6 +532,7 @@ export interface Strip {
   passes: number[];
   lanes: Lane[];
   recorded: number[];
+  pending: number;
 }
 
 /** The number that a threshold is compared with, over the steps recorded last. */
