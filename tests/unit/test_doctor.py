@@ -189,3 +189,18 @@ def test_what_a_trial_says() -> None:
     crashed = doctor._outcome(-11, [])
     assert crashed.state == "failed" and "-11" in crashed.detail
     assert "boom" in doctor._outcome(1, ["Traceback", "ValueError: boom"]).detail
+
+
+def test_the_page(found: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hook_that(monkeypatch, lambda only_find: Built(HOOK))
+    package = tmp_path / "opscope"
+    monkeypatch.setattr(doctor, "__file__", str(package / "doctor.py"))
+    without = found()["page"]
+    assert without.state == "missing" and "not built" in without.detail
+    assert "Node.js 20.19" in without.cost and "make page" in without.cost
+    (package / "server" / "page").mkdir(parents=True)
+    (package / "server" / "page" / "index.html").write_text("<!doctype html>")
+    assert found()["page"].state == "ok"
+    monkeypatch.setattr(doctor, "_SERVING", ("fastapi", "no_such_package"))
+    lacking = found()["page"]
+    assert "no_such_package" in lacking.detail and "opscope[page]" in lacking.cost

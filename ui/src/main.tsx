@@ -7,6 +7,7 @@ import "./styles/frame.css";
 import "./styles/panels.css";
 import "./styles/views.css";
 import "./styles/tensor.css";
+import "./styles/watch.css";
 
 applyTheme();
 const root = document.getElementById("page");

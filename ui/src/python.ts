@@ -40,3 +40,15 @@ export function scopesCode(path: string, rank: number, step: number | null): str
     `for name, largest in zip(tree.names, numbers.max):\n    print(name, largest)\n`
   );
 }
+
+export function watchCode(path: string, points: unknown[]): string {
+  const text = JSON.stringify({ watchpoints: points })
+    .replaceAll('":true', '":True')
+    .replaceAll('":false', '":False');
+  return (
+    openLine(path) +
+    `from opscope.judge.watch_set import from_json\n\n` +
+    `watch = from_json(${text}, "page")\n` +
+    `for hit in run.check(watch).hits:\n    print(hit.step, hit.where, hit.message)\n`
+  );
+}

@@ -3,10 +3,11 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { revision, runPath, useAnswer } from "./api/client";
 import { connected, news, useEvents } from "./api/events";
 import type { RunDetails, Strip, Verdict } from "./api/types";
-import { Control, sendToggle } from "./panels/control";
+import { Control, Holding, sendToggle } from "./panels/control";
 import { Details } from "./panels/details";
 import { Help } from "./panels/help";
 import { Lists } from "./panels/lists";
+import { RecommendedQuestion } from "./panels/question";
 import { StepStrip } from "./panels/strip";
 import { TopBar } from "./panels/topbar";
 import { VerdictBar } from "./panels/verdict";
@@ -21,6 +22,7 @@ import { useTexts } from "./texts";
 import { Views } from "./views/views";
 
 const LOOK_MS = 1000;
+const REST_MS = 500;
 
 export function RunPage() {
   const place = usePlace();
@@ -36,6 +38,7 @@ export function RunPage() {
   useEffect(() => {
     document.title = run.data ? `${run.data.name} · opscope` : "opscope";
   }, [run.data?.name]);
+  usePending(strip.data);
   const live = run.data?.live ?? false;
   const control = useMemo(
     () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
@@ -64,13 +67,24 @@ export function RunPage() {
             {t("offline")}
           </p>
         )}
+        <Holding />
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />
+        <RecommendedQuestion />
         {help && <Help onClose={() => setHelp(false)} />}
       </div>
     </LookingContext.Provider>
   );
+}
+
+/** Of very large runs the strip comes in parts. */
+function usePending(strip: Strip | undefined): void {
+  useEffect(() => {
+    if (!strip?.pending) return;
+    const timer = setTimeout(() => revision.set(revision.get() + 1), REST_MS);
+    return () => clearTimeout(timer);
+  }, [strip]);
 }
 
 /** When a run with a verdict is opened, show where it began, on the rank that has it. */

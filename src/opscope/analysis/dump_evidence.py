@@ -20,6 +20,7 @@ from opscope.judge.evidence import (
     ends_of,
     tolerance_of,
 )
+from opscope.judge.expressions import NEEDS, parse_expression
 from opscope.judge.numbers import Change, Flags, Floats
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.watchpoint import Watchpoint
@@ -214,7 +215,10 @@ class DumpEvidence:
         if condition.needs_change:
             return None
         needed = {"nan", "posinf", "neginf"}
-        if not condition.nonfinite:
+        if condition.expression:
+            asked = parse_expression(condition.expression).names
+            needed = {n for name in asked for n in NEEDS.get(name, (name,))}
+        elif not condition.nonfinite:
             thresholds = (p.name for p in condition.thresholds if p.name in params)
             needed = {n for name in thresholds for n in _NEEDS.get(name.rpartition("_")[0], ())}
         names = sorted(needed - self._values.known)

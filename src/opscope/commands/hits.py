@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opscope.commands.output import (
     add_json_flag,
@@ -21,6 +22,9 @@ from opscope.commands.output import (
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.settings.checks import did_you_mean
+
+if TYPE_CHECKING:
+    from opscope.read.reader import Reader
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the first N lines (default 100; 0 = all)",
     )
     parser.add_argument("--all", action="store_true", help="each hit by itself")
+    parser.add_argument("--html", metavar="FILE", help="write the verdict as an HTML file as well")
     add_json_flag(parser)
 
 
@@ -45,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     from opscope.read.reader import open_reader
 
     reader = open_reader(args.run)
+    if args.html:
+        _write_html(reader, Path(args.html))
     abbr = _abbr(args.condition)
     ranks = None if args.rank is None else [args.rank]
     found = [dict(hit.data) for hit in reader.hits(ranks)]
@@ -66,6 +73,15 @@ def _print(chosen: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> Non
         print_hits([hit_row(hit) for hit in chosen], args.first)
     else:
         print_hit_groups(grouped(chosen), args.first)
+
+
+def _write_html(reader: Reader, path: Path) -> None:
+    from opscope.views.html_report import html_report
+
+    try:
+        path.write_text(html_report(reader), encoding="utf-8")
+    except OSError as error:
+        raise OpscopeError(f"{path}: {error.strerror or error}") from None
 
 
 def _abbr(condition: str | None) -> str:

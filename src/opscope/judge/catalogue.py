@@ -9,6 +9,7 @@ from opscope.judge.conditions.all_zero import TENSOR_ALL_ZERO
 from opscope.judge.conditions.batch_repeats import BATCH_REPEATS
 from opscope.judge.conditions.change_negligible import CHANGE_NEGLIGIBLE
 from opscope.judge.conditions.evaluation_differs import EVALUATION_DIFFERS
+from opscope.judge.conditions.expression import EXPRESSION
 from opscope.judge.conditions.frozen_parameter_changed import FROZEN_PARAMETER_CHANGED
 from opscope.judge.conditions.gradient_depth import GRADIENT_DEPTH
 from opscope.judge.conditions.gradient_not_cleared import GRADIENT_NOT_CLEARED
@@ -90,6 +91,7 @@ CONDITIONS: tuple[Condition, ...] = (
     TRAINING_IN_EVAL_MODE,
     INPUT_SCALE,
     BATCH_REPEATS,
+    EXPRESSION,
 )
 BY_NAME: dict[str, Condition] = {c.abbr: c for c in CONDITIONS} | {c.id: c for c in CONDITIONS}
 NONFINITE = frozenset(c.abbr for c in CONDITIONS if c.nonfinite)

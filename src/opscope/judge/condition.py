@@ -83,6 +83,8 @@ class Condition:
     """The operators it is about, if it is about some only."""
     training: type[TrainingCheck] | None = None
     """For those about training as a whole: what keeps and checks what they need."""
+    expression: str = ""
+    """The text of one that a person has written; see `opscope.judge.expressions`."""
 
     @property
     def thresholds(self) -> tuple[Parameter, ...]:

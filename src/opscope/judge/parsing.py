@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from opscope.errors import MISSING, ConfigError, Problem
+from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.judge.catalogue import BY_NAME, CONDITIONS
 from opscope.judge.condition import TENSOR, TRAINING, Condition
+from opscope.judge.conditions.expression import EXPRESSION, condition_of
+from opscope.judge.expressions import looks_like_expression
 from opscope.judge.selection import CLASSES, Selection
 from opscope.judge.watchpoint import Watchpoint
 from opscope.settings.checks import alternatives, did_you_mean, kind
@@ -74,6 +76,12 @@ class _Reader:
         return self._rest(found, data)
 
     def _condition(self, value: Any) -> Condition | None:
+        if isinstance(value, str) and looks_like_expression(value):
+            return self._expression(value)
+        if isinstance(value, str) and value.upper() in (EXPRESSION.abbr, EXPRESSION.id.upper()):
+            message = "is written as the expression itself, such as max > 10 and zero_share < 0.5"
+            self.problem("condition", value, message)
+            return None
         if isinstance(value, str) and (value in BY_NAME or value.upper() in BY_NAME):
             return BY_NAME.get(value) or BY_NAME[value.upper()]
         allowed = ", ".join(c.abbr for c in CONDITIONS)
@@ -81,6 +89,13 @@ class _Reader:
         message = "is missing" if value is MISSING else f"is no condition{hint}"
         self.problem("condition", value, f"{message}; there are {allowed}")
         return None
+
+    def _expression(self, text: str) -> Condition | None:
+        try:
+            return condition_of(text)
+        except OpscopeError as error:
+            self.problem("condition", text, str(error))
+            return None
 
     def _params(self, condition: Condition, given: Any) -> dict[str, float]:
         if not isinstance(given, dict):

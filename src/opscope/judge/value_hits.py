@@ -96,6 +96,9 @@ def describe(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
             f"{int(actual[k])} {w}" for k, w in (("nan", "NaN"), ("inf", "Inf")) if actual.get(k)
         ]
         return f"{condition.summary}: {', '.join(parts)}"
+    if condition.expression:
+        found = ", ".join(f"{name} {value:.6g}" for name, value in actual.items())
+        return f"{condition.expression}: {found}"
     parts = [text for name, value in actual.items() if (text := _compared(watchpoint, name, value))]
     return " and ".join(parts) if parts else condition.summary
 

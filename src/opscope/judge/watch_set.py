@@ -11,6 +11,7 @@ from typing import Any
 
 from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.judge.catalogue import BY_NAME
+from opscope.judge.expressions import looks_like_expression
 from opscope.judge.parsing import SELECT_KEYS, parse, spread_parts
 from opscope.judge.recommended import recommended, thorough
 from opscope.judge.watchpoint import Watchpoint
@@ -24,6 +25,9 @@ _TOP = ("version", "recommended", "watchpoints")
 _VERSION = 1
 _TEXTS = ("name", "mute", *SELECT_KEYS)
 """Parts of a specification that are text, whatever they look like."""
+
+
+_PARTS = (*_TEXTS, "enabled")
 
 
 class WatchSet:
@@ -185,7 +189,9 @@ def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:
     except ValueError as error:
         problems.append(Problem("--watch", part, MISSING, f"cannot be read: {error}"))
         return None
-    if not words and condition not in BY_NAME and condition.upper() not in BY_NAME:
+    if looks_like_expression(part) and condition.upper() not in BY_NAME:
+        condition, words = _expression_words(condition, words)
+    elif not words and condition not in BY_NAME and condition.upper() not in BY_NAME:
         hint = did_you_mean(condition, [*BY_NAME, *_WORDS])
         message = f"is neither a file nor a condition{hint}"
         problems.append(Problem("--watch", condition, MISSING, message))
@@ -199,6 +205,12 @@ def _spec_item(part: str, problems: list[Problem]) -> dict[str, Any] | None:
             return None
         parts[key] = value if key in _TEXTS else _number(value)
     return spread_parts(condition, parts)
+
+
+def _expression_words(first: str, words: list[str]) -> tuple[str, list[str]]:
+    """The words of an expression as one, and those after it that are key=value."""
+    parts = [word for word in words if word.partition("=")[0] in _PARTS]
+    return " ".join([first, *(word for word in words if word not in parts)]), parts
 
 
 def _words(part: str) -> list[str]:

@@ -33,6 +33,8 @@ class Watchpoint:
     @property
     def text(self) -> str:
         """The condition with the numbers that were given, such as `TL max_gt=10`."""
+        if self.condition.expression:
+            return self.condition.expression
         given = {k: v for k, v in self.params.items() if self.condition.defaults.get(k) != v}
         return " ".join([self.condition.abbr, *(f"{k}={v:g}" for k, v in given.items())])
 
@@ -47,7 +49,8 @@ class Watchpoint:
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a file."""
-        data: dict[str, Any] = {"id": self.id, "condition": self.condition.abbr}
+        condition = self.condition.expression or self.condition.abbr
+        data: dict[str, Any] = {"id": self.id, "condition": condition}
         if self.name:
             data["name"] = self.name
         if self.params:

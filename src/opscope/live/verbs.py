@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,23 +245,9 @@ class Verbs:
         return found
 
     def _change_watch(self, args: Data) -> list[Data]:
-        watch = self._watch.watch
-        action = str(args.get("action", "set"))
-        if action in ("set", "add"):
-            new = _watch_set(args.get("watch", "recommended" if action == "set" else ""))
-            for watchpoint in list(watch) if action == "set" else ():
-                watch.remove(watchpoint.id)
-            for watchpoint in new:
-                watch.add(watchpoint)
-        elif action == "change":
-            parts = args.get("parts", {})
-            if not isinstance(parts, Mapping):
-                raise OpscopeError("parts must be an object")
-            watch.change(_whole(args, "id"), **parts)
-        elif action == "remove":
-            watch.remove(_whole(args, "id"))
-        else:
-            raise OpscopeError(f"{action} is no action; there are set, add, change and remove")
+        from opscope.judge.watch_orders import change_set
+
+        change_set(self._watch.watch, args)
         return self._watchpoints()
 
     def _presence(self, args: Data) -> None:

@@ -11,18 +11,20 @@ from fastapi.responses import FileResponse, Response
 from starlette.exceptions import HTTPException
 
 from opscope import __version__
+from opscope.doctor import WITHOUT_PAGE
 from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes, value_routes
+from opscope.server import control_routes, routes, value_routes, watch_routes
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.watch_desk import WatchDesk
 
 PAGE = Path(__file__).with_name("page")
 """Where the built page is, if it was built."""
 API = "/api/v1"
 _NO_PAGE = (
-    "<!doctype html><title>opscope</title><p>The page was not built: that needs Node.js when "
-    "opscope is installed. Everything else works; the API is described in "
+    "<!doctype html><title>opscope</title><p>The page was not built when opscope was installed: "
+    f"{WITHOUT_PAGE}.</p><p>The API is described in "
     "<a href=/api/v1/openapi.json>openapi.json</a>.</p>"
 )
 
@@ -39,9 +41,11 @@ def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
     )
     app.state.library = library
     app.state.hub = hub or Hub(library)
+    app.state.desk = WatchDesk()
     app.include_router(routes.router, prefix=API)
     app.include_router(value_routes.router, prefix=API)
     app.include_router(control_routes.router, prefix=API)
+    app.include_router(watch_routes.router, prefix=API)
     if hub is not None:
         app.include_router(control_routes.trainings)
     app.add_exception_handler(OpscopeError, _told)

@@ -10,10 +10,8 @@ from fastapi.responses import Response
 from opscope.live.wire import PATH
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
-from opscope.server.library import Library
-from opscope.server.recheck import check_again
 from opscope.server.routes import RunId
-from opscope.views import answers, catalogue_view
+from opscope.views import answers
 
 router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
 trainings = APIRouter()
@@ -33,12 +31,6 @@ async def connect(socket: WebSocket) -> None:
     await hub.serve(socket)
 
 
-@router.get("/conditions", response_model=list[answers.ConditionFacts])
-def conditions() -> Response:
-    """The conditions there are, with their parameters and limits."""
-    return answer(catalogue_view.conditions())
-
-
 @router.get("/runs/{run}/live", response_model=answers.LiveState)
 async def live(request: Request, run: RunId) -> Response:
     """How the connected ranks of a run stand."""
@@ -50,19 +42,6 @@ async def control(request: Request, run: RunId, order: answers.Order) -> Respons
     """Pause, step, continue, next, to (a node), terminate: all ranks together."""
     args = {name: value for name, value in order.items() if name != "verb"}
     return answer(await _hub(request).control(run, str(order.get("verb", "")), args))
-
-
-@router.get("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
-async def watchpoints(request: Request, run: RunId) -> Response:
-    """The watchpoints of a connected training."""
-    return answer(await _hub(request).ask(run, None, "watchpoints", {}))
-
-
-@router.post("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
-async def change_watchpoints(request: Request, run: RunId, order: Arguments) -> Response:
-    """Change them: action (set, add, change, remove) with watch, id and parts; on all ranks."""
-    results = await _hub(request).ask_all(run, "watch", order)
-    return answer(results[0])
 
 
 @router.post("/runs/{run}/keep", response_model=dict[str, Any])
@@ -108,10 +87,3 @@ async def whole_value(
 async def parameters(request: Request, run: RunId, rank: RankOf = None) -> Response:
     """The parameters and buffers of a connected training."""
     return answer(await _hub(request).ask(run, rank, "parameters", {}))
-
-
-@router.post("/runs/{run}/recheck", response_model=answers.Recheck)
-async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
-    """Check watchpoints (those of the training, or `watch`) on its latest step again."""
-    library: Library = request.app.state.library
-    return answer(await check_again(_hub(request), library, run, order))

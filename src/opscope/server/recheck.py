@@ -8,23 +8,20 @@ from typing import Any
 from opscope.analysis.scope import Counts
 from opscope.judge.evidence import counts_range, ends_of
 from opscope.judge.outcome import NO_VALUES, REASONS
-from opscope.judge.watch_set import WatchSet, from_json, load
+from opscope.judge.watch_orders import watch_of
+from opscope.judge.watch_set import WatchSet
 from opscope.server.hub import Hub
 from opscope.server.library import Library, Opened
 
 _NOT_KEPT = "value not kept"
 
 
-async def check_again(hub: Hub, library: Library, run: str, order: dict[str, Any]) -> Any:
-    """Check the watchpoints of an order, or those of the training, without running it."""
-    watch = order.get("watch")
-    if watch is None:
-        watch = {"watchpoints": await hub.ask(run, None, "watchpoints", {})}
-    chosen = load(watch) if isinstance(watch, str) else from_json(watch, "watch")
+async def check_again(hub: Hub, library: Library, run: str, watch: Any, given: Any) -> Any:
+    """Check watchpoints on a given step, or on the latest one, without running the training."""
+    chosen = watch_of(watch)
     await hub.catch_up(run)
     opened = await asyncio.to_thread(library.open, run)
     await asyncio.to_thread(opened.refresh, True)
-    given = order.get("step")
     step = given if isinstance(given, int) else _current(hub, run, opened)
     counts = await _counts(hub, run, chosen, step)
     return await asyncio.to_thread(_check, opened, chosen, step, counts)

@@ -21,11 +21,13 @@ from opscope.views import (
     hit_list,
     line_trends,
     node_details,
+    rank_compare,
     run_list,
     scope_graph,
     source_view,
     strip,
     tree,
+    watch_answers,
 )
 from opscope.views.rank_view import RankView
 
@@ -96,6 +98,13 @@ def run_details(request: Request, run: RunId) -> Response:
     opened = _opened(request, run)
     views = [opened.view(rank) for rank in opened.ranks]
     return answer(run_list.run_details(run, opened.reader, views, _hub(request).is_live(run)))
+
+
+@router.get("/runs/{run}/compare", response_model=watch_answers.RanksCompared)
+def compare(request: Request, run: RunId) -> Response:
+    """All ranks of a run beside each other, and where one first differs."""
+    opened = _opened(request, run)
+    return answer(rank_compare.compare_ranks([opened.view(rank) for rank in opened.ranks]))
 
 
 @router.get(f"{RANK}/verdict", response_model=answers.Verdict)

@@ -100,6 +100,8 @@ class Strip(TypedDict):
     lanes: Sequence[Lane]
     recorded: Sequence[int]
     """Steps that have numbers of operators; of a long run, older ones are thinned."""
+    pending: int
+    """Recorded steps whose gradient norm is not known yet: ask again for them."""
 
 
 class StepLine(TypedDict):
@@ -486,6 +488,11 @@ class ParameterFacts(TypedDict):
     """A parameter of a condition."""
 
     name: str
+    words: str
+    """The same for people."""
+    unit: str
+    low: float | None
+    high: float | None
     default: Number | None
     allowed: str
     """What a value must be, in words."""

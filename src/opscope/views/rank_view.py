@@ -59,6 +59,8 @@ class RankView:
         self._lock = threading.Lock()
         self._numbers: OrderedDict[int, NodeNumbers] = OrderedDict()
         self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
+        self.norms: dict[int, float | None] = {}
+        """The gradient norms that are known, None for steps without; they stay as they are."""
         self._hits: Sequence[Mapping[str, Any]] | None = None
         self._steps: list[int] | None = None
 

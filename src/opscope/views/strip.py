@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from opscope.events import StepRecord
 from opscope.read.row_store import Records
+from opscope.read.state import RUNNING
 from opscope.stats.record import OUTPUT, bad_among, taken
 from opscope.views.rank_view import RankView
 
@@ -19,10 +21,16 @@ if TYPE_CHECKING:
     from opscope.views.answers import Lane, StepLine, Steps, Strip
 
 
+_MANY = 2_000
+"""From so many gradients on, steps are looked at one by one."""
+_PATIENCE_S = 0.25
+"""How long the strip waits for gradient norms that are not known yet."""
+
+
 def strip(view: RankView, points: int = 2000) -> Strip:
     """All steps in at most so many points."""
     records = view.recorded.steps
-    norms = gradient_norms(view)
+    norms = gradient_norms(view, _PATIENCE_S)
     parts = _stretches(len(records), points)
     chosen = [[records[i] for i in part] for part in parts]
     losses = [[value for record in part for value in _losses(record)] for part in chosen]
@@ -37,6 +45,9 @@ def strip(view: RankView, points: int = 2000) -> Strip:
         "passes": [max(record.calls.pass_count for record in part) for part in chosen],
         "lanes": _lanes(view),
         "recorded": view.recorded_steps,
+        "pending": sum(step not in view.norms for step in view.recorded_steps[:-1])
+        if view.norms
+        else 0,
     }
 
 
@@ -53,18 +64,44 @@ def steps(view: RankView, first: int = 0, count: int = 100) -> Steps:
     }
 
 
-def gradient_norms(view: RankView) -> dict[int, float]:
+def gradient_norms(view: RankView, patience_s: float = math.inf) -> dict[int, float]:
     """Step → the l2 norm of all gradients of parameters, as they were last computed in the step.
 
-    It stands for the gradients before clipping; a step without numbers has none.
+    It stands for the gradients before clipping; a step without numbers has none. Of models with
+    very many gradients only as many steps are looked at as patience allows, the latest first; the
+    next call goes on from there.
     """
     names: dict[str, int] = {}
     of_node = np.full(max(view.nodes, default=-1) + 1, -1, np.int64)
     for node in view.nodes.values():
         if node.gradient_of and node.phase == "backward":
             of_node[node.id] = names.setdefault(node.gradient_of, len(names))
-    if not names:
-        return {}
+    if len(names) < _MANY:
+        return _norms_at_once(view, of_node) if names else {}
+    return _norms_by_step(view, of_node, patience_s)
+
+
+def _norms_by_step(
+    view: RankView, of_node: NDArray[np.int64], patience_s: float
+) -> dict[int, float]:
+    steps, known = view.recorded_steps, view.norms
+    end = time.monotonic() + patience_s
+    for step in reversed(steps):
+        if step in known:
+            continue
+        if time.monotonic() > end:
+            break
+        rows = view.rows(step)
+        rows = taken(rows, np.flatnonzero(of_node[rows["node"]] >= 0))
+        square = float(_last_of_each(rows, of_node)[3].sum())
+        known[step] = math.sqrt(square) if len(rows) else None
+    found = {step: norm for step in steps if (norm := known.get(step)) is not None}
+    if steps and view.recorded.state.kind == RUNNING:
+        known.pop(steps[-1], None)  # more of it may still be written
+    return found
+
+
+def _norms_at_once(view: RankView, of_node: NDArray[np.int64]) -> dict[int, float]:
     wanted = {int(number) for number in np.flatnonzero(of_node >= 0)}
     parts = [_last_of_each(rows, of_node) for rows in view.recorded.parts_of_stats(wanted)]
     if not parts:

@@ -1,29 +1,24 @@
 // What a live training can be told, and what it says of itself.
-import { request, runPath } from "./client";
+import { revision, request, runPath } from "./client";
+import { store } from "../state/store";
 
-export type Verb = "pause" | "continue" | "step" | "next" | "to" | "terminate" | "recheck";
+export type Verb = "pause" | "continue" | "step" | "next" | "to" | "terminate";
 
-/** A rank that is connected: running, paused, waiting (before step 0), ended or lost. */
-export interface LiveRank {
-  rank: number;
-  state: string;
-  reason: string;
-  step: number;
-  /** The node that it holds at. */
-  node: { node: number; name: string } | null;
-}
-export interface LiveState {
-  ranks: LiveRank[];
-}
-/** A watchpoint as it stands in a file; what is usual is left out. */
-export interface WatchpointLine {
-  id: number;
-  condition: string;
-  name?: string;
-  params?: Record<string, number | string>;
-  select?: Record<string, unknown>;
-  enabled?: boolean;
+/** Why the last order was refused, until one is taken. */
+export const refusal = store("");
+
+/** What waits to be shown again, now that something was changed. */
+export function renew(): void {
+  revision.set(revision.get() + 1);
 }
 
-export const tell = (run: string, verb: Verb, more: Record<string, unknown> = {}): Promise<unknown> =>
-  request("POST", `${runPath(run)}/control`, { verb, ...more });
+/** Tell a training what to do; what is wrong with that is shown beside the buttons. */
+export async function tell(run: string, verb: Verb, more: Record<string, unknown> = {}): Promise<void> {
+  try {
+    await request("POST", `${runPath(run)}/control`, { verb, ...more });
+    refusal.set("");
+  } catch (problem) {
+    refusal.set(problem instanceof Error ? problem.message : String(problem));
+  }
+  renew();
+}

@@ -1,6 +1,7 @@
 // The stream of changes: told at most once a second, and not while nobody looks.
 import { useEffect } from "preact/hooks";
-import { store } from "../state/store";
+import { store, useStore } from "../state/store";
+import { touched } from "../state/touched";
 import { revision, runPath } from "./client";
 
 const REST_MS = 1000;
@@ -20,12 +21,13 @@ export interface News {
 export const news = store<News | null>(null);
 export const connected = store(true);
 
-/** Listen to a run, once it is there. */
+/** Listen to a run, once it is there; a person who has touched the page counts as looking. */
 export function useEvents(run: string, isThere: boolean): void {
+  const looks = useStore(touched);
+  useEffect(() => news.set(null), [run]);
   useEffect(() => {
-    news.set(null);
     if (!run || !isThere) return;
-    const source = new EventSource(`/api/v1${runPath(run)}/events`);
+    let source: EventSource;
     let last: News | null = null;
     let first = true;
     let timer = 0;
@@ -41,19 +43,28 @@ export function useEvents(run: string, isThere: boolean): void {
     const plan = (): void => {
       if (!timer) timer = window.setTimeout(tell, Math.max(0, told + REST_MS - Date.now()));
     };
-    source.onmessage = (event: MessageEvent<string>) => {
-      last = JSON.parse(event.data) as News;
-      connected.set(true);
-      plan();
+    let again = 0;
+    const listen = (): void => {
+      source = new EventSource(`/api/v1${runPath(run)}/events${looks ? "?watching=true" : ""}`);
+      source.onmessage = (event: MessageEvent<string>) => {
+        last = JSON.parse(event.data) as News;
+        connected.set(true);
+        plan();
+      };
+      source.onopen = () => connected.set(true);
+      source.onerror = () => {
+        connected.set(false);
+        if (source.readyState === EventSource.CLOSED) again = window.setTimeout(listen, REST_MS);
+      };
     };
-    source.onopen = () => connected.set(true);
-    source.onerror = () => connected.set(false);
+    listen();
     document.addEventListener("visibilitychange", plan);
     return () => {
       source.close();
       clearTimeout(timer);
+      clearTimeout(again);
       document.removeEventListener("visibilitychange", plan);
       connected.set(true);
     };
-  }, [run, isThere]);
+  }, [run, isThere, looks]);
 }

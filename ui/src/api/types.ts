@@ -330,6 +330,10 @@ export interface Order {
 /** A parameter of a condition. */
 export interface ParameterFacts {
   name: string;
+  words: string;
+  unit: string;
+  low: number | null;
+  high: number | null;
   default: number | "NaN" | "Infinity" | "-Infinity" | null;
   allowed: string;
   is_threshold: boolean;
@@ -367,9 +371,45 @@ export interface Places {
   neginf: Extreme | null;
 }
 
+/** What a watchpoint finds in the steps recorded last. */
+export interface Preview {
+  steps: number;
+  first: number | null;
+  last: number | null;
+  hits: number;
+  steps_hit: number;
+  by_step: number[][];
+  examples: HitLine[];
+  values: number;
+  unchecked: Record<string, unknown>[];
+}
+
 /** Why a question could not be answered. */
 export interface Problem {
   error: string;
+}
+
+/** Where ranks differ that should not. */
+export interface RankDifference {
+  kind: string;
+  step: number;
+  rank: number;
+  node: number | null;
+  name: string;
+  parameter: string;
+  where: string;
+  what: string;
+}
+
+/** How a rank stands beside the others. */
+export interface RankRow {
+  rank: number;
+  state: string;
+  last_step: number | null;
+  loss: number | "NaN" | "Infinity" | "-Infinity" | null;
+  gradient_norm: number | "NaN" | "Infinity" | "-Infinity" | null;
+  hits: number;
+  nodes: number;
 }
 
 /** How a process of a run is doing, or how it ended. */
@@ -383,6 +423,13 @@ export interface RankState {
   last_step: number | null;
   nodes: number;
   hits: number;
+}
+
+/** All ranks, and the first difference of each kind, the earliest first. */
+export interface RanksCompared {
+  ranks: RankRow[];
+  differences: RankDifference[];
+  steps: number;
 }
 
 /** What watchpoints find in one step. */
@@ -482,6 +529,33 @@ export interface ScopeLine {
   nan: number | string;
   inf: number | string;
   hits: number;
+}
+
+/** What a watchpoint looks at, of all that it could. */
+export interface Selected {
+  about: string;
+  total: number;
+  selected: number;
+  muted: number;
+  found: number;
+  scopes: SelectedScope[];
+  values: SelectedValue[];
+}
+
+/** How much of a scope a watchpoint looks at. */
+export interface SelectedScope {
+  name: string;
+  label: string;
+  total: number;
+  selected: number;
+}
+
+/** A value that a watchpoint might look at. */
+export interface SelectedValue {
+  node: number;
+  name: string;
+  parameter: string;
+  on: boolean;
 }
 
 /** One value over the steps. */
@@ -617,6 +691,25 @@ export interface Strip {
   passes: number[];
   lanes: Lane[];
   recorded: number[];
+  pending: number;
+}
+
+/** The number that a threshold is compared with, over the steps recorded last. */
+export interface ThresholdHistory {
+  parameter: string;
+  above: boolean;
+  steps: number[];
+  low: (number | "NaN" | "Infinity" | "-Infinity")[];
+  high: (number | "NaN" | "Infinity" | "-Infinity")[];
+  total: number;
+  sample: (number | "NaN" | "Infinity" | "-Infinity")[];
+  suggested: number | "NaN" | "Infinity" | "-Infinity" | null;
+}
+
+/** A selection after something was ticked or unticked. */
+export interface Ticked {
+  select: Record<string, string>;
+  mute: string[];
 }
 
 /** A value reduced to a picture: the extremes of each cell, to seven digits. */

@@ -1,5 +1,5 @@
 // The selected node, in full.
-import { revision, useAnswer } from "../api/client";
+import { useAnswer } from "../api/client";
 import { tell } from "../api/control";
 import type { HitLine, NodeDetails } from "../api/types";
 import { fileName, shownPlace } from "../format";
@@ -9,6 +9,7 @@ import { Name } from "../parts/name";
 import { PhaseMark } from "../parts/phase";
 import { nodeCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
+import { watchNew } from "../state/draft";
 import { go, select } from "../state/place";
 import { named, useTexts } from "../texts";
 import { SideCard } from "./side_card";
@@ -58,15 +59,12 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
         {node.step !== null && <span class="faint">{t("numbers_of", node.step)}</span>}
       </div>
       {where?.code && <code class="code">{where.code}</code>}
-      {run?.live && (
-        <button
-          onClick={() =>
-            void tell(place.run, "to", { node: node.name }).then(() => revision.set(revision.get() + 1))
-          }
-        >
-          {t("run_to")}
-        </button>
-      )}
+      <div class="nodebuttons">
+        <button onClick={() => watchNew({ node: node.name })}>{t("watch_this")}</button>
+        {run?.live && (
+          <button onClick={() => void tell(place.run, "to", { node: node.name })}>{t("run_to")}</button>
+        )}
+      </div>
       {node.passes > 1 && <Passes count={node.passes} at={node.pass_number} />}
       {node.hits.length > 0 && <NodeHits hits={node.hits} />}
       {node.inputs.map((side) => (

@@ -11,9 +11,8 @@ import { WatchList } from "./watchpoints";
 
 export function Lists() {
   const t = useTexts();
-  const { place, run, verdict } = useLooking();
-  const names: ListName[] = ["model", "nodes", "lines", "hits"];
-  if (run?.live) names.push("watch");
+  const { place, verdict } = useLooking();
+  const names: ListName[] = ["model", "nodes", "lines", "hits", "watch"];
   const shown = names.includes(place.list) ? place.list : "model";
   return (
     <>

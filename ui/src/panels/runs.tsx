@@ -1,5 +1,5 @@
 // All runs and dumps, the latest first.
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { revision, useAnswer } from "../api/client";
 import type { RunLine } from "../api/types";
 import { bytes, count, fileName, moment } from "../format";
@@ -11,7 +11,7 @@ import { useStore } from "../state/store";
 import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
 import { named, useTexts } from "../texts";
 
-const LOOK_MS = 3000;
+const LOOK_MS = 1000;
 
 export function RunsPage() {
   const t = useTexts();
@@ -21,6 +21,7 @@ export function RunsPage() {
     const timer = setInterval(() => document.hidden || revision.set(revision.get() + 1), LOOK_MS);
     return () => clearInterval(timer);
   }, []);
+  useComing(runs.data);
   return (
     <div class="page runs">
       <header class="topbar">
@@ -50,6 +51,18 @@ export function RunsPage() {
   );
 }
 
+/** A training that connects while somebody waits here is opened. */
+function useComing(runs: RunLine[] | undefined): void {
+  const before = useRef<Set<string> | null>(null);
+  useEffect(() => {
+    if (!runs) return;
+    const live = runs.filter((run) => run.live).map((run) => run.id);
+    const fresh = before.current && live.find((id) => !before.current!.has(id));
+    before.current = new Set(live);
+    if (fresh) openRun(fresh);
+  }, [runs]);
+}
+
 function RunTable({ runs }: { runs: RunLine[] }) {
   const t = useTexts();
   const spoken = useStore(language);
@@ -77,6 +90,7 @@ function RunTable({ runs }: { runs: RunLine[] }) {
                 <Name of={run.name} tail={10} />
               </a>
               {run.kind === "dump" && <span class="chip">{t("dump")}</span>}
+              {run.live && <span class="chip on">{t("connected")}</span>}
               <span class="faint"> {fileName(run.script)}</span>
             </td>
             <td>

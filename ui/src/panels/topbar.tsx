@@ -1,7 +1,7 @@
 // The top bar: where am I, what is it doing.
 import type { ComponentChildren } from "preact";
 import { runPath, useAnswer } from "../api/client";
-import type { LiveState } from "../api/control";
+import type { LiveState } from "../api/types";
 import { news } from "../api/events";
 import { Name } from "../parts/name";
 import { StepField } from "../parts/step_field";

@@ -5,8 +5,8 @@ import { go, here, type ListName, type ViewName } from "./place";
 import { moveHit, moveStep } from "./steps";
 import { switchTheme } from "./theme";
 
-const VIEW_KEYS: Record<string, ViewName> = { s: "source", h: "heat", g: "graph", t: "steps", v: "value" };
-const LIST_KEYS: Record<string, ListName> = { 1: "model", 2: "nodes", 3: "lines", 4: "hits" };
+const VIEW_KEYS: Record<string, ViewName> = { s: "source", h: "heat", g: "graph", t: "steps", v: "value", e: "edit" };
+const LIST_KEYS: Record<string, ListName> = { 1: "model", 2: "nodes", 3: "lines", 4: "hits", 5: "watch" };
 
 function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);

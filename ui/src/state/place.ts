@@ -1,7 +1,7 @@
 // Where the person is: the address says all of it, so a link shows what its sender saw.
 import { store, useStore } from "./store";
 
-export const VIEWS = ["source", "heat", "graph", "steps", "value"] as const;
+export const VIEWS = ["source", "heat", "graph", "steps", "value", "edit", "ranks"] as const;
 export const LISTS = ["model", "nodes", "lines", "hits", "watch"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export type ListName = (typeof LISTS)[number];
@@ -43,6 +43,8 @@ export interface Place {
   /** How it is looked at; see tensor/state.ts. */
   tensor: string;
   why: boolean;
+  /** The watchpoint that is changed; 0 for none or a new one. */
+  watchpoint: number;
 }
 
 const START: Place = {
@@ -73,6 +75,7 @@ const START: Place = {
   index: "",
   tensor: "",
   why: false,
+  watchpoint: 0,
 };
 
 /** A place as an address. */
@@ -95,7 +98,7 @@ export function placeAt(path: string, search: string): Place {
   for (const [key, text] of new URLSearchParams(search)) {
     if (!(key in START) || key === "run") continue;
     const usual = START[key as keyof Place];
-    if (["step", "node", "from", "to", "rank", "pass", "line", "depth"].includes(key)) {
+    if (["step", "node", "from", "to", "rank", "pass", "line", "depth", "watchpoint"].includes(key)) {
       const number = Number(text);
       if (Number.isInteger(number) && number >= 0) place[key] = number;
     } else if (typeof usual === "boolean") place[key] = text === "true";

@@ -1,9 +1,9 @@
 // The menu of a box of the graph.
 import { useEffect, useRef } from "preact/hooks";
-import { revision } from "../api/client";
 import { tell } from "../api/control";
 import type { Box } from "../api/types";
 import { useLooking } from "../state/looking";
+import { watchNew } from "../state/draft";
 import { go, select } from "../state/place";
 import { useTexts } from "../texts";
 
@@ -45,12 +45,10 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
       {item(t("show_in_list"), () =>
         go({ list: "nodes", text: name.slice(-1000), phase: "", kind: "", op: "" }),
       )}
+      {item(t("watch_this"), () => watchNew(box.node === null ? { scope: box.scope } : { node: name }))}
       {run?.live &&
         box.node !== null &&
-        item(
-          t("run_to"),
-          () => void tell(place.run, "to", { node: name }).then(() => revision.set(revision.get() + 1)),
-        )}
+        item(t("run_to"), () => void tell(place.run, "to", { node: name }))}
     </div>
   );
 }

@@ -1,0 +1,51 @@
+"""EX: an expression over the statistics of a value is true."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.judge.condition import TENSOR, Condition
+from opscope.judge.expressions import NAMES, Expression, parse_expression
+from opscope.judge.numbers import Numbers
+from opscope.judge.outcome import (
+    BOTH_INFINITIES,
+    CHECKED,
+    EMPTY,
+    ONLY_NAN,
+    SAME_INFINITY,
+    Outcome,
+    Params,
+)
+
+EXPRESSION = Condition(
+    "EX",
+    "expression",
+    TENSOR,
+    "an expression over statistics is true, such as max > 10 and zero_share < 0.5; it is written "
+    f"in place of the condition, over {', '.join(NAMES)}",
+)
+"""What stands in the catalogue; watchpoints have one with an expression."""
+
+
+def condition_of(text: str) -> Condition:
+    """The condition that a text is true; an error says what is wrong with the text."""
+    expression = parse_expression(text)
+
+    def check(n: Numbers, params: Params) -> Outcome:
+        return _check(expression, n)
+
+    return Condition(
+        EXPRESSION.abbr, EXPRESSION.id, TENSOR, expression.text, check, expression=expression.text
+    )
+
+
+def _check(expression: Expression, n: Numbers) -> Outcome:
+    actual = expression.actual(n)
+    hits = expression.holds(n) & (n.count > 0)
+    reasons = np.zeros(len(n), np.uint8)
+    for name, column in actual.items():
+        why = SAME_INFINITY if name == "range" else BOTH_INFINITIES
+        reasons = np.where(np.isnan(column), why, reasons)
+    reasons = np.where((reasons != CHECKED) & (n.nan == n.count), ONLY_NAN, reasons)
+    reasons = np.where(n.count == 0, EMPTY, np.where(hits, CHECKED, reasons))
+    return Outcome(hits, reasons.astype(np.uint8), actual)

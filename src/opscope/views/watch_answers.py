@@ -1,0 +1,127 @@
+"""The form of answers about watchpoints; see `opscope.views.answers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from opscope.views.answers import HitLine, Number
+
+
+class SelectedValue(TypedDict):
+    """A value that a watchpoint might look at."""
+
+    node: int
+    name: str
+    """Of its node."""
+    parameter: str
+    """For watchpoints on weights: which one it is."""
+    on: bool
+
+
+class SelectedScope(TypedDict):
+    """How much of a scope a watchpoint looks at."""
+
+    name: str
+    label: str
+    total: int
+    selected: int
+
+
+class Selected(TypedDict):
+    """What a watchpoint looks at, of all that it could."""
+
+    about: str
+    """values, parameters, or training as a whole, of which nothing can be selected."""
+    total: int
+    selected: int
+    muted: int
+    """How many of those that its selection matches are left alone."""
+    found: int
+    """How many match the text that was searched for."""
+    scopes: Sequence[SelectedScope]
+    """Those directly in the scope that was asked for."""
+    values: Sequence[SelectedValue]
+    """The same; or those that match the text."""
+
+
+class Ticked(TypedDict):
+    """A selection after something was ticked or unticked."""
+
+    select: dict[str, str]
+    mute: Sequence[str]
+
+
+class Preview(TypedDict):
+    """What a watchpoint finds in the steps recorded last."""
+
+    steps: int
+    """How many were looked at."""
+    first: int | None
+    last: int | None
+    hits: int
+    steps_hit: int
+    by_step: Sequence[Sequence[int]]
+    """Step and hits, of the steps that have some."""
+    examples: Sequence[HitLine]
+    values: int
+    """How often a value was looked at."""
+    unchecked: Sequence[dict[str, Any]]
+    """What could not be checked, and why."""
+
+
+class ThresholdHistory(TypedDict):
+    """The number that a threshold is compared with, over the steps recorded last."""
+
+    parameter: str
+    above: bool
+    """Whether what is above the threshold hits, or what is below."""
+    steps: Sequence[int]
+    low: Sequence[Number]
+    """The least of each step."""
+    high: Sequence[Number]
+    total: int
+    """How many numbers there are."""
+    sample: Sequence[Number]
+    """Some of them, in order, evenly spaced, with both ends."""
+    suggested: Number | None
+    """A threshold that nothing so far passes, with some room."""
+
+
+class RankRow(TypedDict):
+    """How a rank stands beside the others."""
+
+    rank: int
+    state: str
+    last_step: int | None
+    loss: Number | None
+    gradient_norm: Number | None
+    hits: int
+    nodes: int
+
+
+class RankDifference(TypedDict):
+    """Where ranks differ that should not."""
+
+    kind: str
+    """nodes, weights, not_finite or steps."""
+    step: int
+    rank: int
+    """The rank that differs from the others."""
+    node: int | None
+    """On that rank."""
+    name: str
+    parameter: str
+    where: str
+    what: str
+
+
+class RanksCompared(TypedDict):
+    """All ranks, and the first difference of each kind, the earliest first."""
+
+    ranks: Sequence[RankRow]
+    differences: Sequence[RankDifference]
+    steps: int
+    """How many steps were compared."""
