@@ -312,6 +312,7 @@ class Session:
 
     def _make_watch(self) -> WatchSink:
         from opscope.judge.watch_set import load, quick
+        from opscope.watch.ending import when_ended_at_prompt
         from opscope.watch.fact_log import FactLog
         from opscope.watch.hit_log import HitLog
         from opscope.watch.note_log import NoteLog
@@ -319,6 +320,7 @@ class Session:
         from opscope.watch.saving import HitState
         from opscope.watch.sink import WatchSink
 
+        when_ended_at_prompt(self.stop)
         settings = self.settings
         watch = load(settings.watch)
         if settings.quick:

@@ -257,11 +257,11 @@ def typed(folder: Path, *words: str, stdin: str) -> tuple[str, str]:
 
 def test_pythons_prompt(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(STARTS.replace("\n", ";") + TRAIN + "train()")
-    again = "print('alive')\ntrain()\nprint('alive')\nopscope.stop()\ntrain()\n"
-    out, err = typed(tmp_path, "train.py", stdin=again)
+    again = "print('alive')\ntrain()\nopscope.start(run_dir='again', page=False)\ntrain()\n"
+    out, err = typed(tmp_path, "train.py", stdin=again + "print('alive')\n")
     assert out.count("alive") == 2
     assert err.count(STOPPED_LINE) == 2, err
-    assert out.count("step") == 2 + 6, "watching ends by opscope.stop()"
+    assert out.count("step") == 2 + 6, "watching ends with the hit"
 
 
 def test_pythons_prompt_after_a_run(tmp_path: Path) -> None:
@@ -278,8 +278,9 @@ def test_ipython(tmp_path: Path) -> None:
     cells = (
         *("import threading, opscope", "from train import train"),
         *("session = opscope.start(run_dir='out', page=False)", "train()", "print('ali' + 've')"),
+        *("train()", "session = opscope.start(run_dir='again', page=False)"),
         *("thread = threading.Thread(target=train); thread.start(); thread.join()",),
-        *("opscope.stop()", "train()"),
+        *("opscope.stop()",),
     )
     options = ("--simple-prompt", "--no-banner", "--no-confirm-exit", "--colors=NoColor")
     words = ("-m", "IPython", *options)
@@ -288,7 +289,7 @@ def test_ipython(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     printed = done.stdout + done.stderr
     assert "alive" in done.stdout
-    assert printed.count(ORIGIN) == 1 and printed.count(STOPPED_LINE) == 1, printed
+    assert printed.count(ORIGIN) == 2 and printed.count(STOPPED_LINE) == 1, printed
     assert printed.count("the hit ends training in thread") == 1
     assert "Traceback" not in printed and "SystemExit:" not in printed and "%tb" not in printed
     assert done.stdout.count("step") == 2 + 6

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn
 
@@ -21,11 +22,25 @@ class TrainingStopped(BaseException):
     """Raised at a prompt and in notebooks, which SystemExit would end or confuse."""
 
     def __init__(self) -> None:
-        super().__init__(f"{_WHY} (opscope.stop() ends watching)")
+        super().__init__(_WHY)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints in place of a traceback."""
+        """What IPython prints in place of a traceback; watching ends with what was typed."""
+        _end_session()
         return [f"opscope: {self}"]
+
+
+_on_end: list[Callable[[], None]] = []
+
+
+def when_ended_at_prompt(end_session: Callable[[], None]) -> None:
+    """Have only this called where a hit has ended what was typed at a prompt or in a cell."""
+    _on_end[:] = [end_session]
+
+
+def _end_session() -> None:
+    for end in _on_end:
+        end()
 
 
 def end_training() -> NoReturn:
@@ -66,6 +81,7 @@ def _show_one_line() -> None:
     ) -> None:
         if isinstance(error, TrainingStopped):
             say(str(error))
+            _end_session()
         else:
             hook(kind, error, traceback)
 
