@@ -45,7 +45,7 @@ try:
         loss.backward()
         optimizer.step()
         time.sleep(0.005)
-    print("trained", step + 1)
+    print("trained", step + 1, [p.double().sum().item().hex() for p in network.parameters()])
 finally:
     print("cleaned up", flush=True)
 """

@@ -73,13 +73,16 @@ def test_no_server_at_the_start_is_said_once_and_found_later(
     assert process.text.count("no server answers") == 1
 
 
-def test_a_hit_without_anybody_ends_training_after_its_patience(
+def test_holds_without_anybody_end_after_their_patience(
     server: Server, train: Train, run_of: RunOf
 ) -> None:
-    process = train("--on-hit", "pause", "--patience", "2", steps=100, bad=10)
+    """One that a person asked for lets training go on; one at a hit does what a hit does alone."""
+    asked = ("--wait", "--watch", "recommended", "--on-hit", "pause", "--patience", "2")
+    process = train(*asked, steps=100, bad=10)
     run_of(process)
     assert process.wait(60) == 3
-    assert "nobody was there" in process.text and "cleaned up" in process.text
+    assert "nobody was there for 2 s: training goes on" in process.text
+    assert "nobody was there to say how" in process.text and "cleaned up" in process.text
 
 
 def test_somebody_who_looks_makes_a_hit_hold_until_they_are_killed(
@@ -97,18 +100,6 @@ def test_somebody_who_looks_makes_a_hit_hold_until_they_are_killed(
     assert rank["state"] == "paused" and rank["step"] == 600 and rank["hit"]
     client.kill()
     assert process.wait(60) == 3  # they have gone
-
-
-def test_a_person_who_leaves_lets_training_go_on(
-    server: Server, train: Train, run_of: RunOf
-) -> None:
-    process = train("--patience", "2")
-    run = run_of(process)
-    server.control(run, "pause")
-    time.sleep(3)  # no question meanwhile: each is a sign of somebody
-    wait_for(lambda: "nobody was there for 2 s: training goes on" in process.text)
-    (rank,) = server.until(run, "running")
-    assert rank["step"] > 0
 
 
 def test_a_rank_that_is_killed_is_shown_as_dead(

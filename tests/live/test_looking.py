@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.program import python
 from live.conftest import TRAIN, Process, Server, typed, wait_for
 
 RELU = "1-ReLU/relu-op0"
@@ -17,11 +18,13 @@ RELU = "1-ReLU/relu-op0"
 class Held:
     """A training that waits, and questions about it."""
 
-    def __init__(self, server: Server, folder: Path, *options: str, **env: str) -> None:
+    def __init__(
+        self, server: Server, folder: Path, *options: str, steps: int = 100_000, **env: str
+    ) -> None:
         self.server, self.folder = server, folder
         (folder / "train.py").write_text(TRAIN)
         address = f"127.0.0.1:{server.debugger_port}"
-        words = ("run", "--wait", "--server", address, *options, "train.py", "100000", "-1")
+        words = ("run", "--wait", "--server", address, *options, "train.py", str(steps), "-1")
         self.process = Process(folder, *words, **env)
         self.run = str(wait_for(self._found, 60))
 
@@ -58,8 +61,9 @@ class Held:
 def hold(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Held]]:
     started: list[Held] = []
 
-    def start(*options: str, **env: str) -> Held:
-        started.append(Held(server, tmp_path_factory.mktemp("held"), *options, **env))
+    def start(*options: str, steps: int = 100_000, **env: str) -> Held:
+        folder = tmp_path_factory.mktemp("held")
+        started.append(Held(server, folder, *options, steps=steps, **env))
         return started[-1]
 
     yield start
@@ -161,9 +165,9 @@ def test_recheck_says_what_it_could_not_check(held: Held) -> None:
     assert "not checked" not in shown and "1 values checked" in shown
 
 
-def test_all_values_of_a_step(hold: Callable[..., Held]) -> None:
-    """With little memory the rest goes to disk, and what was dropped is said."""
-    held = hold("--keep", "all", "--keep-budget", "20kB")
+def test_all_values_of_a_step(hold: Callable[..., Held], tmp_path: Path) -> None:
+    """With little memory the rest goes to disk, what was dropped is said, and no bit changes."""
+    held = hold("--keep", "all", "--keep-budget", "20kB", steps=20)
     held.go("step", count=2)
     for node in ("0-Linear/addmm-op0", RELU, "2-Linear/addmm-op0"):  # some of it is on disk
         (row,) = held.server.get(f"/runs/{held.run}/ranks/0/nodes", text=node, step=1)["nodes"]
@@ -181,3 +185,11 @@ def test_all_values_of_a_step(hold: Callable[..., Held]) -> None:
     assert held.server.get(f"/runs/{held.run}/kept") == []
     assert "--keep none" in held.value(400, node=RELU)["error"]
     assert "--keep none" in held.keep(RELU, status=400)["error"]
+    held.keep("p:*", mode="all")
+    held.go("to", node=RELU)
+    held.go("next")
+    held.server.control(held.run, "continue")
+    assert held.process.wait() == 0
+    plain = python(held.folder / "train.py", "20", "-1", cwd=tmp_path)
+    trained = next(line for line in plain.stdout.splitlines() if "trained" in line)
+    assert trained in held.process.text
