@@ -289,7 +289,7 @@ def test_ipython(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     printed = done.stdout + done.stderr
     assert "alive" in done.stdout
-    assert printed.count(ORIGIN) == 2 and printed.count(STOPPED_LINE) == 1, printed
+    assert printed.count(ORIGIN) == 1 and printed.count(STOPPED_LINE) == 1, printed
     assert printed.count("the hit ends training in thread") == 1
     assert "Traceback" not in printed and "SystemExit:" not in printed and "%tb" not in printed
     assert done.stdout.count("step") == 2 + 6
