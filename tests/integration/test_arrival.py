@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import opscope
 from helpers.watched import Watched, watched
+from opscope.commands import main
 
 NAN = math.nan
 BAD_STEP = 2
@@ -394,3 +395,12 @@ def test_explicit_conditions_are_literal(tmp_path: Path) -> None:
 
     found = run(tmp_path, loop, watch="OO; GE", on_hit="log")
     assert {"OO", "GE"} <= found.conditions
+
+
+def test_hits_shows_what_was_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(tmp_path, skips)
+    capsys.readouterr()
+    assert main(["hits", str(found.folder)]) == 0
+    said = capsys.readouterr()
+    assert "3 noted, which are no hits" in said.err
+    assert said.out.count("the script skipped this batch") == 3

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.calls import moment
 from opscope.commands.output import (
     add_json_flag,
     grouped,
@@ -18,8 +19,10 @@ from opscope.commands.output import (
     print_hit_groups,
     print_hits,
     print_json,
+    print_line,
 )
 from opscope.errors import OpscopeError
+from opscope.judge.origin.verdict import shown_place
 from opscope.messages import say
 from opscope.settings.checks import did_you_mean
 
@@ -65,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
         say("no hits of that kind")
     else:
         say(reader.recording.lacks.get("hits") or f"no hits in {reader.path}")
+    if not args.json and not abbr:
+        _print_notes(reader, ranks, args.step, args.first)
     return 0
 
 
@@ -82,6 +87,17 @@ def _write_html(reader: Reader, path: Path) -> None:
         path.write_text(html_report(reader), encoding="utf-8")
     except OSError as error:
         raise OpscopeError(f"{path}: {error.strerror or error}") from None
+
+
+def _print_notes(reader: Reader, ranks: list[int] | None, step: int | None, first: int) -> None:
+    """Print what did no harm: batches that the script skipped, values that were masked."""
+    chosen = [note for note in reader.notes(ranks) if step in (None, note["step"])]
+    if not chosen:
+        return
+    say(f"{len(chosen)} noted, which are no hits (notes.jsonl):")
+    for note in chosen[: first or None]:
+        place = f" ({shown_place(str(note['where']))})" if note["where"] else ""
+        print_line(f"  {moment(note['step'], note.get('pass'))}: {note['message']}{place}")
 
 
 def _abbr(condition: str | None) -> str:

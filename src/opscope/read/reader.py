@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from opscope.read.find import find_run
 from opscope.read.hits import RecordedHit
 from opscope.read.html import run_table
 from opscope.read.nodes import find_node, parse_address
+from opscope.read.notes import read_notes
 from opscope.read.one_value import find_value
 from opscope.read.recording import Recording
 from opscope.read.row_store import Records
@@ -263,6 +264,13 @@ class Reader:
         return [
             hit for number in self.chosen_ranks(ranks) for hit in self.recording.rank(number).hits
         ]
+
+    def notes(self, ranks: Collection[int] | None = None) -> list[Mapping[str, Any]]:
+        """What did no harm in a run: skipped batches and masked values, with where they began."""
+        if "hits" in self.recording.lacks:
+            return []
+        found = [self.recording.rank(number) for number in self.chosen_ranks(ranks)]
+        return [note for rank in found for note in read_notes(Path(rank.path))]
 
     # ------------------------------------------------------------------ inside
 

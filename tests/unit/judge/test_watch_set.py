@@ -136,3 +136,20 @@ def test_changes_count_and_are_checked() -> None:
     with pytest.raises(OpscopeError, match="there is no watchpoint 1; there are none"):
         found.remove(1)
     assert found.add(make("TO")).id == 1
+
+
+def test_thorough_is_the_recommended_set_and_more() -> None:
+    both = load("thorough; recommended; TO")
+    names = [w.condition.abbr for w in both]
+    assert set(names) > {w.condition.abbr for w in load("recommended")} | {"LP", "LO", "DX", "DB"}
+    assert len(names) == len(set(names)) == len(load("thorough")) + 1
+
+
+def test_only_the_recommended_conditions_wait_for_what_arrives() -> None:
+    arriving = {w.condition.abbr for w in load("recommended") if w.arriving}
+    assert arriving == {"OO", "LN"}
+    assert not any(w.arriving for w in load("OO; LN; TO"))
+    (asked,) = load("OO arriving=true")
+    assert asked.arriving and asked.to_json()["arriving"]
+    with pytest.raises(ConfigError, match="is for OO and LN"):
+        load("TO arriving=true")

@@ -41,10 +41,12 @@ class TrainingInEvalMode(TrainingCheck):
         if not self._trains or self.told:
             return
         self.training.checked(self.watchpoint)
-        norms = [call for call in self._norms if _uses_batch(step, call)]
-        if self._dropouts or norms:
+        norm = next((call for call in self._norms if _uses_batch(step, call)), None)
+        if self._dropouts or norm is not None:
             self._off, self._evaluated = 0, False
-            self._known |= {n.scope: n for n in (step.calls.nodes[call] for call in norms)}
+            if norm is not None:
+                node = step.calls.nodes[norm]
+                self._known.setdefault(node.scope, node)
             return
         if not self._known or not self._evaluated:
             return

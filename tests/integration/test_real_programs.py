@@ -1,0 +1,39 @@
+"""Healthy programs of packages give no alarm, and learn the same to the last bit."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from faults.healthy.real import PROGRAMS
+from helpers.program import python
+from helpers.same_answer import live_hits
+
+REAL = Path(__file__).parents[1] / "faults" / "healthy" / "real.py"
+PACKAGES = ("transformers", "lightning", "peft", "accelerate", "x_transformers")
+NEEDS = {"timm_resnet": ("timm", "torchvision")}
+
+
+def _has(*packages: str) -> bool:
+    return all(importlib.util.find_spec(name) for name in packages)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    not _has(*PACKAGES),
+    reason=f"needs {', '.join(PACKAGES)}",
+)
+def test_healthy_programs_of_packages(tmp_path: Path) -> None:
+    names = [p.__name__ for p in PROGRAMS if _has(*NEEDS.get(p.__name__, ()))]
+    done = python(REAL, tmp_path, *names, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "internal error" not in done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    learned = {(n, how): digest for n, how, digest in (line for line in lines if len(line) == 3)}
+    assert [n for n in names if learned[n, "plain"] != learned[n, "watched"]] == []
+    found = {name: live_hits(tmp_path / name) for name in names}
+    assert {n: [(h["condition"], h["message"]) for h in hits] for n, hits in found.items()} == {
+        name: [] for name in names
+    }
