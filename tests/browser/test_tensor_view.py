@@ -16,6 +16,7 @@ from safetensors.numpy import load
 from browser.conftest import Looking, playwright
 from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors
 
+NAN_COLOUR = (0xC2, 0x00, 0x7A)
 POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({}, {}, 1, 1).data"
 
 
@@ -74,6 +75,16 @@ class View(Looking):
         found: list[int] = self.page.evaluate(script)
         return found
 
+    def count_of(self, colour: tuple[int, int, int]) -> int:
+        """How many points of the heat map have a colour."""
+        script = (
+            "([r, g, b]) => { const c = document.querySelector('.tensorcanvas'); let n = 0; "
+            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; "
+            "for (let i = 0; i < d.length; i += 4) "
+            "n += d[i] === r && d[i + 1] === g && d[i + 2] === b; return n; }"
+        )
+        return int(self.page.evaluate(script, list(colour)))
+
     def hover(self, x: float, y: float) -> str:
         """What the heat map says of a place."""
         box = self.see(".tensorcanvas").bounding_box()
@@ -130,7 +141,7 @@ def test_nan_and_infinities_are_unmistakable(view: View, tensors: Tensors) -> No
     assert "NaN" in view.hover(2.5 / 4, 0.5) and "Infinity" in view.hover(0.5 / 4, 0.5)
     view.see(".looks .held", "saved with the hit")
     colours = [tuple(view.colour((place + 0.5) / 4, 0.08)) for place in range(4)]
-    assert colours[2] == (0xC2, 0x00, 0x7A, 255), "NaN is magenta"
+    assert colours[2] == (*NAN_COLOUR, 255), "NaN is magenta"
     assert len(set(colours)) >= 3
     view.see("[data-jump=nan]").click()
     view.wait("location.search.includes('at%3D2')")
@@ -196,6 +207,7 @@ def test_a_large_tensor_is_scrolled_zoomed_and_jumped_through(view: View, tensor
     view.at(tensors.dump, tensors.node(tensors.dump, "Default/neg-op0"))
     view.see(".tensorview .viewbar", f"[{ROWS}, {COLUMNS}]")
     view.see(".tensorlegend .swatch.nan")
+    assert view.count_of(NAN_COLOUR) >= 16, "one NaN of ten million is seen"
     view.see("[data-jump=nan]").click()
     view.wait("location.search.includes('window%3D')")
     assert view.state()["at"] == "1234,567"

@@ -11,7 +11,7 @@ from opscope.read.hit_values import hit_steps, value_at_hit
 from opscope.read.recording import RankReader
 from opscope.read.value import Value
 
-_BACK = 64
+_BACK = 8
 """So many recorded steps are looked through for an earlier value."""
 
 

@@ -8,7 +8,7 @@ import { switchTheme } from "./theme";
 const VIEW_KEYS: Record<string, ViewName> = { s: "source", h: "heat", g: "graph", t: "steps", v: "value", e: "edit" };
 const LIST_KEYS: Record<string, ListName> = { 1: "model", 2: "nodes", 3: "lines", 4: "hits", 5: "watch" };
 
-function isTyping(target: EventTarget | null): boolean {
+export function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
 }
 

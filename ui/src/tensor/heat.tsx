@@ -14,6 +14,7 @@ import { Legend } from "./legend";
 import { makeScale, type Scale } from "./scale";
 import { change, type Asking } from "./state";
 import { useTensorTexts } from "./texts";
+import { useWheel } from "./wheel";
 import { useWindow, zoomed, type Window } from "./window";
 
 const MOST_ROWS = 200;
@@ -131,7 +132,12 @@ function Canvas(props: CanvasProps) {
   useLayoutEffect(() => {
     if (canvas.current) draw(canvas.current, { tile, window, scale, dark, width, height, mark });
   }, [tile, window, scale.most, scale.least, scale.log, dark, width, height, asking.state.at]);
-  useWheel(canvas, move);
+  useWheel(canvas, (event, element) => {
+    event.preventDefault();
+    const rect = element.getBoundingClientRect();
+    const [x, y] = [(event.clientX - rect.left) / rect.width, (event.clientY - rect.top) / rect.height];
+    move((old) => zoomed(old, Math.exp(event.deltaY / 400), x, y));
+  });
   const element = (x: number, y: number): { row: number; column: number } => ({
     row: Math.min(layout.rows - 1, Math.floor(window.top + (y / height) * window.height)),
     column: Math.min(layout.columns - 1, Math.floor(window.left + (x / width) * window.width)),
@@ -192,26 +198,6 @@ function Canvas(props: CanvasProps) {
       </div>
     </div>
   );
-}
-
-function useWheel(
-  canvas: preact.RefObject<HTMLCanvasElement | null>,
-  move: (next: (old: Window) => Window) => void,
-): void {
-  const latest = useRef(move);
-  latest.current = move;
-  useEffect(() => {
-    const element = canvas.current;
-    if (!element) return;
-    const onWheel = (event: WheelEvent): void => {
-      event.preventDefault();
-      const rect = element.getBoundingClientRect();
-      const [x, y] = [(event.clientX - rect.left) / rect.width, (event.clientY - rect.top) / rect.height];
-      latest.current((old) => zoomed(old, Math.exp(event.deltaY / 400), x, y));
-    };
-    element.addEventListener("wheel", onWheel, { passive: false });
-    return () => element.removeEventListener("wheel", onWheel);
-  }, []);
 }
 
 interface TipProps extends CanvasProps {

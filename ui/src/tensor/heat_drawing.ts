@@ -6,6 +6,8 @@ import { shade, type Rgb, type Scale } from "./scale";
 import type { Window } from "./window";
 
 const PATTERN_PX = 5;
+/** Up to so many small cells that are not finite are made larger, with a rim. */
+const RIMMED = 400;
 
 export interface Drawing {
   tile: Tile;
@@ -40,11 +42,13 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   brush.drawImage(picture(drawing), x, y, tile.columns * cell.width, tile.rows * cell.height);
   const ink = colour("ink");
   const isLarge = Math.min(cell.width, cell.height) >= PATTERN_PX;
+  const bad: [number, number, string][] = [];
   for (let index = 0; index < tile.low.length; index++) {
     const left = x + (index % tile.columns) * cell.width;
     const top = y + Math.floor(index / tile.columns) * cell.height;
     if (tile.nan[index] || tile.posinf[index] || tile.neginf[index]) {
       if (isLarge) drawBad(brush, tile, index, left, top, cell.width, cell.height);
+      else bad.push([left + cell.width / 2, top + cell.height / 2, tile.nan[index] ? "nan" : "bad"]);
       continue;
     }
     const found = cellValue(tile, index);
@@ -53,6 +57,7 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
     brush.fillStyle = ink;
     brush.fillRect(left + cell.width / 2 - size / 2, top + cell.height / 2 - size / 2, size, size);
   }
+  if (bad.length <= RIMMED) drawRimmed(brush, bad);
   if (drawing.mark) {
     const left = (drawing.mark.column - window.left) * perColumn;
     const top = (drawing.mark.row - window.top) * perRow;
@@ -67,6 +72,16 @@ export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
     );
     brush.strokeStyle = ink;
     brush.strokeRect(left - (across - perColumn) / 2, top - (down - perRow) / 2, across, down);
+  }
+}
+
+/** Small cells that must be seen: all rims first, so that neighbours stay one spot. */
+function drawRimmed(brush: CanvasRenderingContext2D, places: [number, number, string][]): void {
+  brush.fillStyle = colour("panel");
+  for (const [x, y] of places) brush.fillRect(x - 4, y - 4, 8, 8);
+  for (const [x, y, name] of places) {
+    brush.fillStyle = colour(name);
+    brush.fillRect(x - 2.5, y - 2.5, 5, 5);
   }
 }
 

@@ -43,7 +43,10 @@ export function Legend({ scale, sampled, tile, children }: Props) {
       {Object.entries(bad)
         .filter(([, found]) => found)
         .map(([name]) => (
-          <span key={name} class={name === "NaN" ? "swatch nan" : "swatch inf"}>
+          <span
+            key={name}
+            class={name === "NaN" ? "swatch nan" : name === "+Inf" ? "swatch inf up" : "swatch inf"}
+          >
             <i /> {name}
           </span>
         ))}

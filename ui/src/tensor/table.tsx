@@ -7,6 +7,7 @@ import { useSize } from "../parts/width";
 import { columnLabel, indexOf, parseAt, placeOf, rowLabel } from "./layout";
 import { shown } from "./numbers";
 import { change, type Asking } from "./state";
+import { useWheel } from "./wheel";
 
 const ROW = 22;
 const BLOCK_ROWS = 64;
@@ -42,13 +43,12 @@ export function Table({ asking, layout, shape }: Props) {
     column: Math.min(layout.columns, columns.first + columns.seen),
   };
   const cell = useBlocks(asking, rows.first, last.row, columns.first, last.column);
-  const onWheel = (event: WheelEvent): void => {
+  useWheel(box, (event, element) => {
     if (!rows.isScaled || event.ctrlKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
     event.preventDefault();
     const by = Math.sign(event.deltaY) * Math.max(1, Math.round(Math.abs(event.deltaY) / ROW));
-    box.current!.scrollTop = rows.moveTo(rows.first + by);
-  };
-  useWheel(box, onWheel);
+    element.scrollTop = rows.moveTo(rows.first + by);
+  });
   const drawn: preact.JSX.Element[] = [];
   for (let row = rows.first; row < last.row; row++) {
     const cells: preact.JSX.Element[] = [];
@@ -171,18 +171,6 @@ function useScroll(total: number, size: number, room: number): Scroll {
       return expected.current;
     },
   };
-}
-
-function useWheel(box: preact.RefObject<HTMLDivElement | null>, onWheel: (event: WheelEvent) => void): void {
-  const latest = useRef(onWheel);
-  latest.current = onWheel;
-  useEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    const listen = (event: WheelEvent): void => latest.current(event);
-    element.addEventListener("wheel", listen, { passive: false });
-    return () => element.removeEventListener("wheel", listen);
-  }, []);
 }
 
 /** The elements in sight, in blocks that are kept a while; undefined while they are awaited. */

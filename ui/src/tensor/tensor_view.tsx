@@ -5,6 +5,7 @@ import type { Layout, LiveState, Numbers, ValueFacts } from "../api/types";
 import { count, full, isBad, kind, type Num } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
+import { isTyping } from "../state/keys";
 import { useLooking } from "../state/looking";
 import { AgainstBar } from "./against";
 import { Choice } from "./choice";
@@ -101,9 +102,7 @@ function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; li
 function useWideKey(isWide: boolean): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      const isTyping =
-        event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "f") change({ wide: !isWide });
       else if (event.key === "Escape" && isWide) change({ wide: false });
     };
