@@ -1,11 +1,13 @@
 """Makes the pictures of the docs: a real training, held at its fault, in Chromium.
 
+pip install pillow
 python docs/images/make.py [NAME ...]
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import socket
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from PIL import Image
 from playwright import sync_api as playwright
 
 HERE = Path(__file__).resolve().parent
@@ -42,7 +45,8 @@ class Pictures:
         self.page.mouse.move(640, 5)
         self.page.wait_for_timeout(1500)
         if not self._wanted or name in self._wanted:
-            self.page.screenshot(path=HERE / f"{name}.png")
+            picture = Image.open(io.BytesIO(self.page.screenshot()))
+            picture.quantize(128).save(HERE / f"{name}.png", optimize=True)
 
     def button(self, place: str, text: str) -> None:
         self.see(f"{place} button", text).click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from helpers.described import forbid_more
 from helpers.program import python
 from opscope.analysis.opened import open_for_checks
 from opscope.server import control_routes, routes, value_routes, watch_routes
+from opscope.server.library import Library
 from opscope.views import answers, strip
 from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
@@ -270,3 +272,14 @@ def test_gradient_norms_come_in_parts_where_there_are_very_many(
     view.norms.clear()
     monkeypatch.setattr(strip, "_PATIENCE_S", 60.0)
     assert strip.strip(view) == whole
+
+
+def test_what_a_first_view_needs_is_read_ahead(recorded: Recorded) -> None:
+    library = Library([recorded.folder / "run"])
+    assert library.recording(recorded.run) is not library.recording(recorded.run)
+    library.read_ahead(recorded.run)
+    end = time.monotonic() + 30
+    while library.recording(recorded.run) is not library.recording(recorded.run):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    library.read_ahead("no-such-run.000000")  # says nothing, since nobody has asked

@@ -1,6 +1,6 @@
 // One run: top bar, verdict, strip, and below them lists, views and details side by side.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { revision, runPath, useAnswer } from "./api/client";
+import { revision, runPath, useAnswer, type Answer } from "./api/client";
 import { connected, news, useEvents } from "./api/events";
 import type { RunDetails, Strip, Verdict } from "./api/types";
 import { Control, Holding, sendToggle } from "./panels/control";
@@ -28,7 +28,7 @@ export function RunPage() {
   const place = usePlace();
   const t = useTexts();
   const run = useAnswer<RunDetails>(runPath(place.run));
-  const strip = useAnswer<Strip>(aboutRank(place, "strip", { points: 2000 }));
+  const strip = useStrip(place);
   const verdict = useAnswer<Verdict>(aboutRank(place, "verdict"));
   const [help, setHelp] = useState(false);
   useEvents(place.run, run.data !== undefined);
@@ -38,7 +38,6 @@ export function RunPage() {
   useEffect(() => {
     document.title = run.data ? `${run.data.name} · opscope` : "opscope";
   }, [run.data?.name]);
-  usePending(strip.data);
   const live = run.data?.live ?? false;
   const control = useMemo(
     () => (live ? (verb: string) => void sendToggle(place.run, verb) : undefined),
@@ -78,13 +77,16 @@ export function RunPage() {
   );
 }
 
-/** Of very large runs the strip comes in parts. */
-function usePending(strip: Strip | undefined): void {
+/** The strip; of very large runs it comes in parts. */
+function useStrip(place: Place): Answer<Strip> {
+  const [part, setPart] = useState(0);
+  const strip = useAnswer<Strip>(aboutRank(place, "strip", { points: 2000, part: part || null }));
   useEffect(() => {
-    if (!strip?.pending) return;
-    const timer = setTimeout(() => revision.set(revision.get() + 1), REST_MS);
+    if (!strip.data?.pending) return;
+    const timer = setTimeout(() => setPart(part + 1), REST_MS);
     return () => clearTimeout(timer);
-  }, [strip]);
+  }, [strip.data]);
+  return strip;
 }
 
 /** When a run with a verdict is opened, show where it began, on the rank that has it. */

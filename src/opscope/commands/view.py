@@ -31,16 +31,17 @@ def run(args: argparse.Namespace) -> int:
     from opscope.server.library import Library
     from opscope.server.serve import address, listening_socket, serve
 
-    places, wanted = [Path(RUNS)], ""
+    library, wanted = Library([Path(RUNS)]), ""
     if args.run is not None:
         path = _recording(args.run)
         wanted = f"run/{run_key(path)}"
-        places = [path]
+        library = Library([path])
+        library.read_ahead(run_key(path))
     token = own_token()
     sock = listening_socket(args.host, args.port)
     link = f"{address(sock, args.host)}{wanted}?token={token}"
     serve(
-        Library(places),
+        library,
         token,
         [sock],
         (args.host,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -97,6 +98,19 @@ class Library:
         if path is None:
             raise OpscopeError(f"there is no run {number} here")
         return path
+
+    def read_ahead(self, number: str) -> None:
+        """Read in the background what a first view asks for, while a browser starts."""
+        threading.Thread(target=self._read_ahead, args=(number,), daemon=True).start()
+
+    def _read_ahead(self, number: str) -> None:
+        with contextlib.suppress(OpscopeError):
+            opened = self.open(number)
+            for rank in opened.ranks[:1]:
+                view = opened.view(rank)
+                step = view.step_at(None)
+                view.numbers(step)
+                view.scope_numbers(step)
 
     def open(self, number: str) -> Opened:
         """The recording with an id, as it is now; an error if there is none."""

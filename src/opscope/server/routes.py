@@ -196,6 +196,7 @@ def hits_of(
     condition: Text = "",
     watchpoint: Annotated[int | None, Query(ge=0)] = None,
     node: Annotated[int | None, Query(ge=0)] = None,
+    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
     first: First = 0,
     count: Count = 100,
 ) -> Response:
@@ -206,6 +207,7 @@ def hits_of(
         condition=condition,
         watchpoint=watchpoint,
         node=node,
+        graph=graph,
         first=first,
         count=count,
     )

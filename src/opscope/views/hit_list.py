@@ -19,6 +19,7 @@ def hits(
     condition: str = "",
     watchpoint: int | None = None,
     node: int | None = None,
+    graph: int | None = None,
     first: int = 0,
     count: int = 100,
 ) -> Hits:
@@ -30,8 +31,14 @@ def hits(
         and (not condition or hit.get("condition") == condition)
         and (watchpoint is None or hit.get("watchpoint") == watchpoint)
         and (node is None or hit.get("node") == node)
+        and (graph is None or _graph_of(view, hit) == graph)
     ]
     return {"total": len(found), "hits": [hit_line(hit) for hit in found[first : first + count]]}
+
+
+def _graph_of(view: RankView, hit: Mapping[str, Any]) -> int | None:
+    node = view.nodes.get(hit.get("node", -1))
+    return None if node is None else node.graph
 
 
 def hit_line(hit: Mapping[str, Any]) -> HitLine:

@@ -1,6 +1,8 @@
 // Hits in the order of execution, with what was asked for and what was found.
 import { useState } from "preact/hooks";
+import { runPath, useAnswer } from "../api/client";
 import type { HitLine, Hits } from "../api/types";
+import type { WatchpointLine } from "../api/watch";
 import { count, short, shownPlace } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty } from "../parts/empty";
@@ -19,30 +21,43 @@ export function HitList() {
   const t = useTexts();
   const { place, run, strip, step } = useLooking();
   const [onlyStep, setOnlyStep] = useState(false);
-  const filters = { condition: place.condition, step: onlyStep ? (place.step ?? step) : null };
+  const filters = {
+    watchpoint: place.point || null,
+    graph: place.graph || null,
+    step: onlyStep ? (place.step ?? step) : null,
+  };
   const list = usePaged<Hits, HitLine>(
     aboutRank(place, "hits", filters),
     (first, size) => aboutRank(place, "hits", { ...filters, first: first || null, count: size }),
     (answer) => answer.hits,
   );
-  const conditions = [...new Set(strip?.lanes.map((lane) => lane.condition) ?? [])];
-  const isFiltered = onlyStep || place.condition !== "";
+  const points = useAnswer<WatchpointLine[]>(run?.live ? `${runPath(place.run)}/watchpoints` : null);
+  const isFiltered = onlyStep || place.point !== 0 || place.graph !== "";
   if (list.total === 0 && !isFiltered)
     return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
   return (
     <>
       <div class="filters pair">
         <select
-          aria-label={t("any_condition")}
-          value={place.condition}
-          onChange={(e) => go({ condition: e.currentTarget.value }, true)}
+          aria-label={t("any_watchpoint")}
+          value={place.point}
+          onChange={(e) => go({ point: Number(e.currentTarget.value) }, true)}
         >
-          <option value="">{t("any_condition")}</option>
-          {conditions.map((condition) => (
-            <option key={condition} value={condition}>
-              {condition}
+          <option value={0}>{t("any_watchpoint")}</option>
+          {strip?.lanes.map((lane) => (
+            <option key={lane.watchpoint} value={lane.watchpoint}>
+              {lane.label}
             </option>
           ))}
+        </select>
+        <select
+          aria-label={t("any_graph")}
+          value={place.graph}
+          onChange={(e) => go({ graph: e.currentTarget.value }, true)}
+        >
+          <option value="">{t("any_graph")}</option>
+          <option value="0">{t("graph_0")}</option>
+          <option value="1">{t("graph_1")}</option>
         </select>
         <button
           class={onlyStep ? "chip on" : "chip"}
@@ -68,13 +83,25 @@ export function HitList() {
         onRange={list.see}
         role="list"
         label={t("hits")}
-        row={(index) => <HitItem key={index} hit={list.at(index)} />}
+        row={(index) => {
+          const hit = list.at(index);
+          return <HitItem key={index} hit={hit} outdated={isOutdated(hit, points.data)} />;
+        }}
       />
     </>
   );
 }
 
-function HitItem({ hit }: { hit: HitLine | undefined }) {
+/** Whether the watchpoint that found this is gone, or asks for something else by now. */
+function isOutdated(hit: HitLine | undefined, points: WatchpointLine[] | undefined): boolean {
+  if (!hit || !points) return false;
+  const point = points.find((each) => each.id === hit.watchpoint);
+  if (!point) return true;
+  const asked = Object.entries(hit.params).every(([name, value]) => point.params?.[name] === value);
+  return !asked || (hit.condition !== "EX" && point.condition !== hit.condition);
+}
+
+function HitItem({ hit, outdated }: { hit: HitLine | undefined; outdated: boolean }) {
   const t = useTexts();
   const { place } = useLooking();
   if (!hit) return <div class="item" style={{ height: `${ROW}px` }} />;
@@ -102,6 +129,11 @@ function HitItem({ hit }: { hit: HitLine | undefined }) {
           {t("step")} {hit.step}
         </span>
         <span class="grow" />
+        {outdated && (
+          <span class="chip" title={t("hit_outdated_tip")}>
+            {t("outdated")}
+          </span>
+        )}
         <span class="where">{shownPlace(hit.where)}</span>
         {hit.node !== null && <ViewButton hit={hit} node={hit.node} />}
       </div>

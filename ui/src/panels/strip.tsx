@@ -140,6 +140,11 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
     if (low === null || high === null) return log ? [1, 10] : [0, 1]; // an axis without numbers keeps its place
     return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
   };
+  // A step that training is held in has numbers already, but has not ended.
+  const withHeld = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
+    const recorded = strip().recorded;
+    return [low, Math.max(high, recorded[recorded.length - 1] ?? high)];
+  };
   const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
     stroke: colour(name),
@@ -154,7 +159,7 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
     padding: [6, 0, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 5 } },
-    scales: { x: { time: false }, loss: scale, norm: { ...scale } },
+    scales: { x: { time: false, range: withHeld }, loss: scale, norm: { ...scale } },
     series: [{}, line("accent", "loss"), line("second", "norm")],
     axes: [
       {

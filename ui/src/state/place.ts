@@ -25,8 +25,9 @@ export interface Place {
   phase: string;
   kind: string;
   op: string;
-  /** Of the hit list. */
-  condition: string;
+  /** Of the hit list: the watchpoint, 0 for all, and the graph. */
+  point: number;
+  graph: string;
   /** The statistic of the heat map, its depth, and the steps it shows. */
   stat: string;
   depth: number;
@@ -62,7 +63,8 @@ const START: Place = {
   phase: "",
   kind: "",
   op: "",
-  condition: "",
+  point: 0,
+  graph: "",
   stat: "max",
   depth: 4,
   within: "",
@@ -98,7 +100,7 @@ export function placeAt(path: string, search: string): Place {
   for (const [key, text] of new URLSearchParams(search)) {
     if (!(key in START) || key === "run") continue;
     const usual = START[key as keyof Place];
-    if (["step", "node", "from", "to", "rank", "pass", "line", "depth", "watchpoint"].includes(key)) {
+    if (["step", "node", "from", "to", "rank", "pass", "line", "depth", "watchpoint", "point"].includes(key)) {
       const number = Number(text);
       if (Number.isInteger(number) && number >= 0) place[key] = number;
     } else if (typeof usual === "boolean") place[key] = text === "true";
