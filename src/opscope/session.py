@@ -6,10 +6,10 @@ import atexit
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opscope.errors import OpscopeError
 from opscope.logs import get_logger
@@ -24,6 +24,7 @@ from opscope.ranks import (
 )
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
+from opscope.settings.recorder import RecorderSettings
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from opscope.events import Sink
     from opscope.live.control import Live
     from opscope.pipeline import Pipeline
+    from opscope.record.recorder import Recorder
     from opscope.rundir.ending import Ending
     from opscope.rundir.writer import RunWriter
     from opscope.stats.engine import Engine
@@ -55,6 +57,8 @@ class Session:
         self._command = list(command)
         self._capture: TorchCapture | None = None
         self._sinks: list[Sink] = []
+        self._recorder: Recorder | None = None
+        self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
         """What checks watchpoints, if any are set."""
@@ -94,7 +98,10 @@ class Session:
         from opscope.capture.on_import import when_imported
 
         _require_torch()
+        if self.settings.has_run_directory:
+            self.run_directory = self._choose_run_directory()
         self._sinks = self._make_sinks()
+        self._is_started = True
         get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
         self._hand_over()
         atexit.register(self._stop_at_exit)
@@ -103,6 +110,37 @@ class Session:
 
     def _begin_capture(self) -> None:
         from opscope.capture.processes import follow_children
+
+        if self.settings.records:
+            self._start_recorder(self.settings.recorder)
+        if self._sinks:
+            self._start_capture()
+        on_context(self._context_changed)
+        follow_children(self, rank_process)
+
+    def _start_recorder(self, settings: RecorderSettings) -> None:
+        """Record what runs from here on; it comes first, so that the capture can add to it."""
+        from opscope.record.places import IN_RUN
+        from opscope.record.recorder import Recorder
+
+        if settings.path:
+            base = Path(settings.path)
+        else:
+            self.run_directory = self.run_directory or self._choose_run_directory()
+            base = self.run_directory / IN_RUN
+        recorder = Recorder(
+            settings, base, rank=current_rank(), world_size=world_size(), command=self._command
+        )
+        try:
+            recorder.start()
+        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
+            say_once(f"the recorder does not start: {type(error).__name__}: {error}")
+            return
+        self._recorder = recorder
+        if self._capture is None and self._sinks:
+            self._sinks.append(recorder.sink)
+
+    def _start_capture(self) -> None:
         from opscope.capture.torch_capture import TorchCapture
         from opscope.pipeline import Pipeline
 
@@ -112,9 +150,9 @@ class Session:
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._connect(self._capture, pipeline)
+        if self._recorder is not None:
+            self._capture.note_nodes(self._recorder.node_noter)
         self._capture.start()
-        on_context(self._context_changed)
-        follow_children(self, rank_process)
 
     def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
         """Let the watchpoints end training, and see what they need of it."""
@@ -164,9 +202,22 @@ class Session:
 
     def _context_changed(self) -> None:
         """The script has called `set_context`."""
+        self._apply_recorder_section(current_context().recorder)
         if self.capture is not None:
             self.capture.name_classes(current_context().reserve_class_name_in_scope)
             self.capture.reconsider()
+
+    def _apply_recorder_section(self, section: Mapping[str, Any]) -> None:
+        """A file named by the script may switch the recorder on or off."""
+        wanted = replace(self.settings.recorder, **section)
+        if not section or wanted == self.settings.recorder or not self.running:
+            return
+        self.settings = replace(self.settings, recorder=wanted)
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.withdraw()
+        if wanted.enable:
+            self._start_recorder(wanted)
 
     def marks_changed(self) -> None:
         """The script has called `set_dump`."""
@@ -186,10 +237,11 @@ class Session:
         on_device = dump.stat_calc_mode != "host"
         return Engine(on_device, dump.device_stat_precision_mode)
 
-    def stop(self) -> None:
+    def stop(self, process_ends: bool = False) -> None:
         """End the capture, finish the files, and say what to look at next."""
-        if not self._sinks or os.getpid() != self._pid:
+        if not self._is_started or os.getpid() != self._pid:
             return
+        self._is_started = False
         sinks, self._sinks = self._sinks, []
         capture, self._capture = self._capture, None
         atexit.unregister(self._stop_at_exit)
@@ -199,7 +251,19 @@ class Session:
             self._live.end()
         get_logger("session").info("watching ends")
         self._retract()
-        self._say_next(capture, sinks)
+        if sinks:
+            self._say_next(capture, sinks)
+        if self._recorder is not None:
+            recorder, self._recorder = self._recorder, None
+            recorder.finish(self._hit_in_a_word, process_ends)
+
+    @property
+    def _hit_in_a_word(self) -> str:
+        """What ended training, if a hit did."""
+        if not self.stopped_by_hit or self.watch is None:
+            return ""
+        hit = self.watch.stopping
+        return hit.in_a_word if hit is not None else "of another rank"
 
     def _stop_at_exit(self) -> None:
         """Python ends; what it has printed as uncaught has ended training, but at a prompt."""
@@ -207,7 +271,7 @@ class Session:
         if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
             self.note_failure(error)
         step, writes = self._step, self.running
-        self.stop()
+        self.stop(process_ends=True)
         if writes and self._writer is not None and not hasattr(sys, "ps1"):
             self._writer.await_exit_code(step)
 
@@ -222,6 +286,8 @@ class Session:
 
         if self._failure is None and self.running:
             self._failure = failure(error, self._step)
+            if self._recorder is not None:
+                self._recorder.note_exception(error)
 
     def _ending(self) -> Ending:
         """What became of training."""
@@ -239,7 +305,11 @@ class Session:
     def step_aside(self) -> None:
         """The ranks of this run are other processes, about to start: leave their files to them."""
         capture = self.capture
+        if self._recorder is not None and self.running:
+            recorder, self._recorder = self._recorder, None
+            recorder.withdraw()
         if capture is not None and capture.opened:
+            self._is_started = False
             say("this script starts ranks of its own: its own operators are not recorded from here")
             self._capture, self._sinks = None, []
             atexit.unregister(self._stop_at_exit)
@@ -248,12 +318,19 @@ class Session:
     @property
     def running(self) -> bool:
         """Whether this session has been started in this process and not been stopped."""
-        return bool(self._sinks) and os.getpid() == self._pid
+        return self._is_started and os.getpid() == self._pid
 
     @property
     def capture(self) -> TorchCapture | None:
         """The capture, while it runs in this process."""
         return self._capture if os.getpid() == self._pid else None
+
+    def mark_step(self) -> None:
+        """`opscope.step()`: the script says that a step ends here."""
+        if self.capture is not None:
+            self.capture.mark_step()
+        if self._recorder is not None and self.running:
+            self._recorder.mark_step()
 
     def note_child(self) -> None:
         """A child process starts that may join the run."""
@@ -263,6 +340,7 @@ class Session:
     def abandon(self) -> None:
         """In a forked child: leave the run to the parent."""
         capture, self._capture, self._sinks = self._capture, None, []
+        self._is_started, self._recorder = False, None
         if capture is not None:
             capture.abandon()
 
@@ -280,6 +358,8 @@ class Session:
     def _make_sinks(self) -> list[Sink]:
         sinks: list[Sink] = []
         settings, dump = self.settings, None
+        if settings.dump is None and not settings.writes_run and not settings.saves_graphs:
+            return sinks
         if settings.dump is not None:
             from opscope.dump.sinks.debug_sink import dump_sink
             from opscope.dump.transport.ownership import check_path_free
@@ -290,7 +370,7 @@ class Session:
         if settings.writes_run:
             from opscope.rundir.writer import RunWriter
 
-            self.run_directory = self._choose_run_directory()
+            assert self.run_directory is not None
             self._writer = RunWriter(
                 self.run_directory,
                 script=self._script,
@@ -303,8 +383,8 @@ class Session:
             sinks.append(self._writer)
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
-        live = self.run_directory is not None and (bool(settings.server) or self._starts_page())
-        if (settings.watches or live) and settings.writes_run:
+        live = settings.writes_run and (bool(settings.server) or self._starts_page())
+        if (settings.watches and settings.writes_run) or live:
             sinks.append(self._make_watch())
         if live and self.run_directory is not None:
             self._live = self._make_live(self.run_directory)
@@ -499,4 +579,4 @@ rank_process = RankProcess()
 
 def _is_captured() -> bool:
     session = current_session()
-    return session is not None and session.capture is not None
+    return session is not None and session.running

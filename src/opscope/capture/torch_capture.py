@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import math
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -31,6 +29,14 @@ from opscope.capture.kept_state import KeptState
 from opscope.capture.known import Known
 from opscope.capture.parameters import Names, parameter_facts
 from opscope.capture.patches import Patches
+from opscope.capture.recognising import (
+    arguments,
+    ends_in_gradients,
+    fake_mode,
+    find_optimizers,
+    has_parameters,
+    levels_of_grad,
+)
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
 from opscope.capture.thread_state import (
@@ -68,7 +74,6 @@ _STEP = next(
 """The code around every optimizer's `step`, which calls the hooks."""
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
-_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class TorchCapture:
@@ -119,7 +124,7 @@ class TorchCapture:
         """Patch torch and begin with step 0."""
         self._running = True
         self._look()
-        _find_optimizers(self._clock.add)
+        find_optimizers(self._clock.add)
         self._install()
         self._begin_step(0)
 
@@ -175,6 +180,11 @@ class TorchCapture:
     def on_bad_output(self, alarm: Alarm) -> None:
         """Before the start: have this told of outputs with NaN or Inf, on the CPU."""
         self._watch.alarm = alarm
+
+    def note_nodes(self, noter: int) -> None:
+        """Before the start: have native code at this address told of the node of each call."""
+        if self._native is not None:
+            self._native.set_node_noter(noter)
 
     def hold_batch(self) -> None:
         """Something looks wrong: keep the batch there is, if batches are kept."""
@@ -351,8 +361,8 @@ class TorchCapture:
         if state.backward_depth:
             return
         trains = module.training or _grad_enabled()
-        is_network = _has_parameters(module)
-        if is_network and _fake_mode() is None:
+        is_network = has_parameters(module)
+        if is_network and fake_mode() is None:
             self._clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
         if not self._watch.recording:
             return
@@ -366,7 +376,7 @@ class TorchCapture:
                 self._watch.tell_pass()
                 if self._kept is not None:
                     self._kept.begin_pass()
-            for name, tensor in _arguments(args, kwargs):
+            for name, tensor in arguments(args, kwargs):
                 if self._watch.source_of(tensor) == ("outside", "", ""):
                     self._watch.add_arrival(tensor, Outside("batch", name))
                 elif self._kept is not None:  # made by an operator, but a batch to the model
@@ -400,7 +410,7 @@ class TorchCapture:
                 state.backward_depth -= 1
                 state.backward_base = base
                 if not state.backward_depth:
-                    if _ends_in_gradients(args, kwargs) and _fake_mode() is None:
+                    if ends_in_gradients(args, kwargs) and fake_mode() is None:
                         self._clock.backward_ended()
                     self._leave_backward(state)
 
@@ -418,7 +428,7 @@ class TorchCapture:
 
     def _sees_forward(self) -> bool:
         """Whether it will be seen that an operator is differentiable."""
-        return self._watch.recording and not _levels_of_grad()
+        return self._watch.recording and not levels_of_grad()
 
     def _note_losses(self, roots: Any) -> None:
         for root in roots:
@@ -705,7 +715,7 @@ class TorchCapture:
                 batch = original(iterator)
             if self._watch.recording:
                 with quiet():
-                    for name, tensor in _arguments((batch,), {}):
+                    for name, tensor in arguments((batch,), {}):
                         self._watch.add_arrival(tensor, Outside("batch", name))
             return batch
 
@@ -720,35 +730,6 @@ def _stepping() -> list[Any]:
         if frame.f_code is _STEP:
             found.append(frame.f_locals.get("self"))
     return found
-
-
-def _has_parameters(module: nn.Module) -> bool:
-    """Whether a module is a network: losses and transforms have nothing to learn."""
-    for part in (module, *module._modules.values()):  # where most networks have some
-        if part is not None and any(each is not None for each in part._parameters.values()):
-            return True
-    return next(module.parameters(), None) is not None
-
-
-def _ends_in_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of autograd's engine is the backward of a step, not part of its loss.
-
-    `autograd.grad(create_graph=True)` makes a part of a loss, such as a penalty, or the inner step
-    of two; only `torch.func.grad` calls it for good, at its outermost level.
-    """
-    create_graph = args[2] if len(args) > 2 else False
-    return bool(kwargs.get("accumulate_grad")) or not create_graph or _levels_of_grad() == 1
-
-
-def _levels_of_grad() -> int:
-    """How many `torch.func.grad` and the like are under way."""
-    stack = torch._C._functorch.get_interpreter_stack() or []
-    return sum(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
-
-
-def _fake_mode() -> Any:
-    """The mode that makes tensors without memory, if it is on: what runs then is no training."""
-    return _dispatch_mode(_FAKE)
 
 
 @contextlib.contextmanager
@@ -770,41 +751,3 @@ def _only_element(buffer: bytearray) -> float:
         return math.nan
     row = row_from(records_in(buffer, 0, ROW_BYTES)[0])
     return math.nan if row.nan else float(row.min)
-
-
-def _arguments(args: Any, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
-    """Tensors among a call's arguments, named by position or key, two levels deep."""
-    found: list[tuple[str, Tensor]] = []
-    for index, value in enumerate(args):
-        _add_tensors(f"input{index}", value, 2, found)
-    for key, value in kwargs.items():
-        _add_tensors(key, value, 2, found)
-    return found
-
-
-def _add_tensors(name: str, value: Any, depth: int, found: list[tuple[str, Tensor]]) -> None:
-    # Not a closure: one that calls itself keeps all it sees until the next garbage collection.
-    if isinstance(value, Tensor):
-        found.append((name, value))
-    elif depth and isinstance(value, dict):
-        for key, item in value.items():
-            _add_tensors(f"{name}.{key}", item, depth - 1, found)
-    elif depth and isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            _add_tensors(f"{name}.{index}", item, depth - 1, found)
-
-
-def _find_optimizers(add: Callable[[Any], None]) -> None:
-    """Optimizers made before capture started, without those that nobody uses any more."""
-    kinds = {Optimizer}
-    todo = [Optimizer]
-    while todo:
-        more = todo.pop().__subclasses__()
-        kinds.update(more)
-        todo += more
-    found = [weakref.ref(candidate) for candidate in gc.get_objects() if type(candidate) in kinds]
-    if found:
-        gc.collect()
-    for reference in found:
-        if (optimizer := reference()) is not None:
-            add(optimizer)

@@ -30,6 +30,7 @@ VERBS = (
     "show",
     "check",
     "query",
+    "report",
     "convert",
     "doctor",
 )
