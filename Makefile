@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 # choose for themselves.
 WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
 	data_loader_workers doctor_program dump_* faults healthy ipython_extension mem_reuse native_hook \
-	other_libraries print pytest_plugin run_fidelity statistics_on stops torch_compile train_* \
+	other_libraries print pytest_plugin recorder_* run_fidelity statistics_on stops torch_compile train_* \
 	watch_program) -k "not torchrun and not started_by and not started_after"
 
 # The newest torch, for `make test-newest`: in an environment of its own, of 5.4 GB with its CUDA

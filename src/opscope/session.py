@@ -151,7 +151,7 @@ class Session:
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._connect(self._capture, pipeline)
         if self._recorder is not None:
-            self._capture.note_nodes(self._recorder.node_noter)
+            self._capture.link_recorder(*self._recorder.links)
         self._capture.start()
 
     def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:

@@ -181,10 +181,10 @@ class TorchCapture:
         """Before the start: have this told of outputs with NaN or Inf, on the CPU."""
         self._watch.alarm = alarm
 
-    def note_nodes(self, noter: int) -> None:
-        """Before the start: have native code at this address told of the node of each call."""
+    def link_recorder(self, note_node: int, mute: int) -> None:
+        """Before the start: have native code told of the node of each call, and of our own code."""
         if self._native is not None:
-            self._native.set_node_noter(noter)
+            self._native.link_recorder(note_node, mute)
 
     def hold_batch(self) -> None:
         """Something looks wrong: keep the batch there is, if batches are kept."""

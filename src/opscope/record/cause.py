@@ -67,23 +67,32 @@ def of_ring(ring: RingReader, alive: bool, oom_kills: int = 0) -> Cause:
 
 
 def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -> Cause | None:
-    ended = any(marker.kind == shared.MARKER_FINISHED for marker in markers)
-    after = " after the program had ended" if ended else ""
-    by_signal = _latest_signal(markers)
-    if last.kind == shared.MARKER_SIGNAL:
-        return Cause(name_of(last.number), f"{name_of(last.number)}{after}{_address(last)}")
     if last.kind == shared.MARKER_HANG:
         return _hang(ring, last, alive)
+    if alive:
+        return None
+    ended = any(marker.kind == shared.MARKER_FINISHED for marker in markers)
+    after = " after the program had ended" if ended else ""
+    if last.kind == shared.MARKER_SIGNAL:
+        return Cause(name_of(last.number), f"{name_of(last.number)}{after}{_address(last)}")
     if last.kind == shared.MARKER_EXCEPTION:
         return of_exception(last.text or "an exception", "")
     if last.kind == shared.MARKER_FAST_EXIT:
         return Cause(FAST_EXIT, f"os._exit({last.number})")
-    if by_signal is not None and last.time_ns - by_signal.time_ns < _RECENT_NS:
-        name = name_of(by_signal.number)
-        return Cause(name, f"{name}, which the script handled and then ended")
+    if (handled := of_handled_signal(ring, last.time_ns)) is not None:
+        return handled
     if last.kind == shared.MARKER_EXIT and last.number:
         return Cause(EXIT, f"it left with the code {last.number}")
     return Cause(FINISHED, "it ended normally")
+
+
+def of_handled_signal(ring: RingReader, end_ns: int) -> Cause | None:
+    """A signal that the script has handled itself, and then ended soon."""
+    signals = [marker for marker in ring.markers if marker.kind == shared.MARKER_SIGNAL]
+    if not signals or end_ns - signals[-1].time_ns > _RECENT_NS:
+        return None
+    name = name_of(signals[-1].number)
+    return Cause(name, f"{name}, which the script handled and then ended")
 
 
 def _hang(ring: RingReader, last: Marker, alive: bool) -> Cause | None:
@@ -92,10 +101,6 @@ def _hang(ring: RingReader, last: Marker, alive: bool) -> Cause | None:
         return None
     then = "" if alive else ", then it was killed from outside"
     return Cause(HANG, f"it hung: no operator ran for {last.number} seconds{then}")
-
-
-def _latest_signal(markers: list[Marker]) -> Marker | None:
-    return next((m for m in reversed(markers) if m.kind == shared.MARKER_SIGNAL), None)
 
 
 def _address(marker: Marker) -> str:

@@ -133,6 +133,8 @@ def export_left_behind(folder: Path) -> dict[str, Any]:
 def export_if_left(folder: Path) -> bool:
     """Export a ring whose process is gone without having done so; returns whether it was."""
     ring = folder / RING_FILE
+    if not ring.is_file() or not _is_left(ring):
+        return False
     with one_at_a_time(folder, _PATIENCE_S):
         found = RingReader.open(ring)
         if found.state == shared.RING_EXPORTED or is_alive(found.pid):
@@ -142,6 +144,20 @@ def export_if_left(folder: Path) -> bool:
             file.seek(shared.RING_HEADER["state"])
             file.write(shared.RING_EXPORTED.to_bytes(8, "little"))
     return True
+
+
+def _is_left(ring: Path) -> bool:
+    """Whether a ring looks so by its header, without reading all of it."""
+    with open(ring, "rb") as file:
+        header = file.read(shared.RING_HEADER_BYTES)
+    if len(header) < shared.RING_HEADER_BYTES:
+        return True  # which reading it will complain of
+    places = shared.RING_HEADER
+    state, pid = (
+        int.from_bytes(header[places[name] : places[name] + 8], "little")
+        for name in ("state", "pid")
+    )
+    return state != shared.RING_EXPORTED and not is_alive(pid)
 
 
 def cause_of(

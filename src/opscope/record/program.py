@@ -178,9 +178,11 @@ class Program:
                 self._guarded(self._facts.add_losses, roots)
                 self._guarded(self._mark_device)
             state.backward_depth += 1
+            before = self._writer.phase(shared.BACKWARD)
             try:
                 return original(roots, *args, **kwargs)
             finally:
+                self._writer.phase(before)
                 state.backward_depth -= 1
                 if not state.backward_depth:
                     if ends_in_gradients(args, kwargs) and fake_mode() is None:

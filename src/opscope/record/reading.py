@@ -39,6 +39,8 @@ PHASES = {
 }
 DEVICES = {0: "cpu", 1: "cuda", 13: "xla", 14: "hpu", 12: "xpu", 17: "meta", 20: "privateuse"}
 _DTYPES = {number: name for name, number in shared.DTYPES.items()}
+_MOST_OPERATORS = 1 << 14
+"""So many are told of; a step of a large model has a few thousand."""
 _SMALLEST, _LARGEST = shared.RING_HEADER_BYTES, 1 << 32
 _MARKER = struct.Struct("<IiiiQQ32s")
 _LENGTH = struct.Struct("<I")
@@ -94,8 +96,9 @@ class Operator:
 
     @property
     def op_type(self) -> str:
-        """The operator without its library."""
-        return self.op.rpartition("::")[2].removesuffix("_") or self.op
+        """The operator without torch's own library, as nodes have it in their names."""
+        library, _, name = self.op.rpartition("::")
+        return name if library in ("", "aten") else f"{library}_{name}".replace("::", "_")
 
     @property
     def is_collective(self) -> bool:
@@ -214,9 +217,9 @@ class RingReader:
 
     @cached_property
     def operators(self) -> list[Operator]:
-        """All operators in the ring, oldest first, with their names."""
+        """The latest operators in the ring, oldest first, with their names."""
         counts: dict[tuple[int, str, str, str], int] = {}
-        return [self._operator(record, counts) for record in self.records]
+        return [self._operator(record, counts) for record in self.records[-_MOST_OPERATORS:]]
 
     def _operator(self, record: np.void, counts: dict[tuple[int, str, str, str], int]) -> Operator:
         names = self.names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from opscope.events import BaseSink, Node
 from opscope.locks import FileLock, is_held
 from opscope.messages import say, say_once
 from opscope.native import shared
-from opscope.record.cause import FINISHED, HANG, HIT, Cause, of_exception, of_ring
+from opscope.record.cause import FINISHED, HIT, Cause, of_exception, of_handled_signal
 from opscope.record.death import DeathWatch
 from opscope.record.exception import describe
 from opscope.record.export import export_ring
@@ -156,9 +157,9 @@ class Recorder:
     # ------------------------------------------------------------------ while training runs
 
     @property
-    def node_noter(self) -> int:
-        """The address of what natively takes the node of the operator under way; 0 for none."""
-        return int(self.writer.node_noter()) if hasattr(self.writer, "node_noter") else 0
+    def links(self) -> tuple[int, int]:
+        """Addresses of what natively takes an operator's node, and of what mutes; 0 for none."""
+        return self.writer.links() if hasattr(self.writer, "links") else (0, 0)
 
     def name_node(self, node: Node) -> None:
         """The capture has seen a call site for the first time."""
@@ -173,6 +174,10 @@ class Recorder:
             cause = Cause("running", "step 0 has ended")
             self._export(cause, subfolder=STEP_0)
 
+    def _dump_stacks(self) -> None:
+        with contextlib.suppress(OSError):
+            self._death.dump_stacks()
+
     def _thread_failed(self, error: BaseException, thread: str) -> None:
         """An exception has ended a thread; the program may go on, or hang for want of it."""
         self.note_exception(error, thread)
@@ -180,9 +185,11 @@ class Recorder:
             self._export(self._cause())
 
     def note_exception(self, error: BaseException, thread: str = "") -> None:
-        """Training ends with this exception; the first one counts."""
-        if self._exception is not None or os.getpid() != self._pid:
+        """Training ends with this exception; the first counts, unless it ended a thread only."""
+        known = self._exception
+        if os.getpid() != self._pid or (known is not None and (thread or not known["thread"])):
             return
+        self._dump_stacks()  # while the other threads are there
         if isinstance(error, SystemExit):
             self._exit_code = _code_of(error)
             if not self._exit_code or not isinstance(error.__context__, Exception):
@@ -232,14 +239,14 @@ class Recorder:
             return of_exception(about["type"], _first_line(about["message"]), about["thread"])
         if self._exit_code:
             return Cause("exit", f"it left with the code {self._exit_code}")
-        found = of_ring(RingReader(self.ring.memory[:]), alive=True)
-        ended_well = not found.is_abnormal or found.kind == HANG
-        return Cause(FINISHED, "it ended normally") if ended_well else found
+        handled = of_handled_signal(RingReader(self.ring.memory[:]), time.time_ns())
+        return handled or Cause(FINISHED, "it ended normally")
 
     def _export(self, cause: Cause, subfolder: str = "") -> None:
         folder = self.folder or rank_folder(self._base, self._rank)
         try:
-            self._death.dump_stacks()
+            if self._exception is None and not self._exit_code:
+                self._dump_stacks()
             ring = RingReader(self.ring.memory[:])
             target = folder / subfolder if subfolder else folder
             target.mkdir(parents=True, exist_ok=True)

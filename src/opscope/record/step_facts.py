@@ -91,7 +91,8 @@ class StepFacts:
             return
         if self._facts.get("batch") is None:
             self.batch = []
-            self._put_random()
+            with self.quietly():
+                self._put_random()
         self.batch += new
         with self.quietly():
             known = self._facts.setdefault("batch", [])

@@ -1,5 +1,7 @@
 """The helper: the server beside one run, which leaves when nobody needs it any more.
 
+It also exports what the recorder of a rank holds that was killed before it could.
+
 python -m opscope.server.helper DESCRIPTOR RUN PID
 """
 
@@ -15,6 +17,8 @@ from pathlib import Path
 
 from opscope.access_token import own_token
 from opscope.live.helper import forget_helper
+from opscope.record.export import is_alive
+from opscope.record.post_mortem import export_all
 from opscope.server.hub import Hub
 from opscope.server.library import Library
 from opscope.server.serve import address, serve
@@ -41,23 +45,11 @@ def _leave_in_time(hub: Hub, run: Path, parent: int) -> None:
     needed = time.monotonic()
     while time.monotonic() - needed < LINGER_S:
         time.sleep(_LOOK_S)
-        if _is_alive(parent) or hub.is_needed:
+        if is_alive(parent) or hub.is_needed:
             needed = time.monotonic()
+        export_all(run)
     forget_helper(run)
     os._exit(0)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:  # one that has ended, and that nobody has asked how
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return True
 
 
 if __name__ == "__main__":

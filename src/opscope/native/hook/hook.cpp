@@ -191,9 +191,11 @@ PyObject* py_set_state(PyObject*, PyObject* arguments) {
   });
 }
 
-PyObject* py_set_node_noter(PyObject*, PyObject* address) {
-  node_noter() = reinterpret_cast<NodeNoter>(PyLong_AsVoidPtr(address));
-  if (PyErr_Occurred()) return nullptr;
+PyObject* py_link_recorder(PyObject*, PyObject* arguments) {
+  unsigned long long noter = 0, mute = 0;
+  if (!PyArg_ParseTuple(arguments, "KK", &noter, &mute)) return nullptr;
+  node_noter() = reinterpret_cast<NodeNoter>(noter);
+  muter() = reinterpret_cast<Muter>(mute);
   return none();
 }
 
@@ -424,7 +426,7 @@ PyMethodDef methods[] = {
      "The opposite, with what that returned and whether the code inside raised."},
     {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
-    {"set_node_noter", py_set_node_noter, METH_O, "Tell the recorder of nodes, by this address."},
+    {"link_recorder", py_link_recorder, METH_VARARGS, "Tell the recorder of nodes and of our code."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder_link.h"
 #include "flat_map.h"
 #include "generated/capture.h"
 #include "known.h"
@@ -194,9 +195,11 @@ class Aside {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(
         at::impl::TorchFunctionDisabledState::ALL_DISABLED);
     ++here().muted;
+    mute_recorder(1);
   }
   ~Aside() {
     --here().muted;
+    mute_recorder(-1);
     at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
   }
   Aside(const Aside&) = delete;

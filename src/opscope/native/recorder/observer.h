@@ -14,6 +14,7 @@
 #define OPSCOPE_GROUPS
 #endif
 
+#include <deque>
 #include <exception>
 #include <memory>
 
@@ -40,6 +41,12 @@ struct Backward {
   uint32_t name = 0, scope = 0, site = 0;
 };
 
+struct NumberHash {
+  size_t operator()(uint64_t number) const {
+    return static_cast<size_t>(number * 0x9e3779b97f4a7c15u >> 20);
+  }
+};
+
 // What is known per thread.
 struct Watcher {
   int depth = 0;   // operators under way
@@ -52,10 +59,9 @@ struct Watcher {
   uint8_t phase = kSetup;
   uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid));
   Backward backward;
-  Record* collective = nullptr;
-  uint64_t collective_sequence = 0;
   uint64_t generation = 0;  // of rings: names of another are void
   FlatMap<const char*, std::pair<uint32_t, uint64_t>, AddressHash> operators;
+  FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
 };
 
@@ -69,11 +75,12 @@ inline Watcher& here() {
   if (watcher == nullptr) watcher = new Watcher();  // threads are few; no destructor runs too early
   if (watcher->generation != generation().load(std::memory_order_relaxed)) {
     watcher->operators.clear();
+    watcher->texts.clear();
     watcher->sites = Sites();
     watcher->generation = generation().load();
     watcher->scope = 0;
     watcher->depth = watcher->backward_depth = 0;
-    watcher->record = watcher->collective = nullptr;
+    watcher->record = nullptr;
   }
   return *watcher;
 }
@@ -87,6 +94,20 @@ inline uint32_t operator_number(Watcher& watcher, const char* name) {
   known = {names().number_of(kNameOperator, name), start};
   return known.first;
 }
+
+// The same for names that autograd makes anew for each call.
+inline uint32_t text_number(Watcher& watcher, const char* name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char* at = name; *at != 0; ++at) {
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001b3u;
+  }
+  uint32_t& known = watcher.texts[hash];
+  if (known == 0) known = names().number_of(kNameOperator, name);
+  return known;
+}
+
+// Autograd's engine tells of each of its nodes as if that were an operator.
+inline bool is_engine(const char* name) { return std::strncmp(name, "autograd::engine", 16) == 0; }
 
 inline const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
   for (const c10::IValue& value : values) {
@@ -153,15 +174,70 @@ inline bool is_transport(const char* name) {
   return false;
 }
 
-// A collective goes on when its call has returned: what waits for it tells when it is over.
+// A collective on the CPU goes on when its call has returned; a thread of its own does the work, and
+// tells of it under another name: c10d::allreduce_ is gloo:all_reduce there.
 struct Transport : at::ObserverContext {
-  Record* record = nullptr;
-  uint64_t sequence = 0;
+  Transport(Record* record, uint64_t sequence) : record(record), sequence(sequence) {}
+  Record* record;
+  uint64_t sequence;
 };
+
+// What both names have in common.
+inline std::string_view kind_of_collective(const char* name) {
+  const char* after = std::strchr(name, ':');
+  std::string plain;
+  for (const char* at = after == nullptr ? name : after; *at != 0; ++at) {
+    if (*at != '_' && *at != ':') plain += *at;
+  }
+  for (const std::string_view kind : {"reducescatter", "allreduce", "allgather", "alltoall",
+                                      "broadcast", "barrier", "reduce", "gather", "scatter"}) {
+    if (plain.find(kind) != std::string::npos) return kind;
+  }
+  return "";
+}
+
+inline bool is_waited_for(const char* name) {
+  const std::string_view kind = kind_of_collective(name);
+  return !kind.empty() && kind != "reducescatter";
+}
+
+class Waiting {
+ public:
+  struct Entry {
+    const char* name;
+    Record* record;
+    uint64_t sequence;
+  };
+  void add(Entry entry) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (entries_.size() >= kMost) entries_.pop_front();
+    entries_.push_back(entry);
+  }
+  std::unique_ptr<at::ObserverContext> take(const char* name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+      if (kind_of_collective(at->name) != kind_of_collective(name)) continue;
+      auto found = std::make_unique<Transport>(at->record, at->sequence);
+      entries_.erase(at);
+      return found;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  std::mutex mutex_;
+  std::deque<Entry> entries_;
+};
+
+inline Waiting& waiting() {
+  static auto* all = new Waiting();
+  return *all;
+}
 
 inline void enter_backward(Watcher& watcher, const at::RecordFunction& fn) {
   ++watcher.backward_depth;
-  watcher.backward = {operator_number(watcher, fn.name()), 0, 0};
+  watcher.backward = {text_number(watcher, fn.name()), 0, 0};
   const int64_t number = fn.seqNr();
   for (int64_t back = 0; number >= back && back < kNear; ++back) {
     const Forward& found = forwards()[static_cast<size_t>(number - back) % kForwards];
@@ -200,8 +276,10 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn) {
   if (const at::Tensor* tensor = first_tensor(inputs)) describe(record, *tensor);
   if (is_collective(fn.name())) {
     describe_collective(record, inputs);
-    watcher.collective = &record;
-    watcher.collective_sequence = sequence;
+    if (record.device == 0 && is_waited_for(fn.name())) {
+      record.flags |= kWaits;
+      waiting().add({fn.name(), &record, sequence});
+    }
   }
   watcher.record = &record;
   watcher.sequence = sequence;
@@ -213,16 +291,16 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn) {
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   Watcher& watcher = here();
   if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    if (watcher.collective == nullptr || !is_transport(fn.name())) return nullptr;
-    auto transport = std::make_unique<Transport>();
-    transport->record = watcher.collective;
-    transport->sequence = watcher.collective_sequence;
-    watcher.collective->flags |= kWaits;
-    return transport;
+    return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
   }
   if (!ring.active.load(std::memory_order_relaxed)) return nullptr;
   if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
     enter_backward(watcher, fn);
+    return nullptr;
+  }
+  if (is_engine(fn.name())) {
+    ++watcher.backward_depth;
+    watcher.backward = {};
     return nullptr;
   }
   if (watcher.depth++ == 0) {
@@ -251,9 +329,13 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
     if (watcher.backward_depth > 0) --watcher.backward_depth;
     return;
   }
+  if (is_engine(fn.name())) {
+    if (watcher.backward_depth > 0) --watcher.backward_depth;
+    return;
+  }
   if (watcher.depth > 0 && --watcher.depth != 0) return;
   Record* record = watcher.record;
-  watcher.record = watcher.collective = nullptr;
+  watcher.record = nullptr;
   if (record == nullptr || record->sequence != watcher.sequence) return;
   if (std::uncaught_exceptions() > watcher.exceptions) record->flags |= kRaised;
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);

@@ -77,16 +77,38 @@ PyObject* py_mute(PyObject*, PyObject* by) {
   return none();
 }
 
+// A composite operator runs its next part: that has a record of its own.
+Record& next_part(Watcher& watcher) {
+  Record& before = *watcher.record;
+  const uint64_t sequence = ring.field(kHeadField).fetch_add(1, std::memory_order_relaxed) + 1;
+  Record& record = ring.records[(sequence - 1) & ring.mask];
+  record.sequence.store(0, std::memory_order_relaxed);
+  const size_t head = sizeof record.sequence;
+  std::memcpy(reinterpret_cast<char*>(&record) + head, reinterpret_cast<char*>(&before) + head,
+              sizeof record - head);
+  finish(&before, watcher.sequence);
+  record.start = now();
+  record.sequence.store(sequence, std::memory_order_release);
+  watcher.record = &record;
+  watcher.sequence = sequence;
+  return record;
+}
+
+// The capture says which node the operator under way is.
 void note_node(int64_t node) {
   Watcher& watcher = here();
   Record* record = watcher.record;
-  if (watcher.depth == 1 && record != nullptr && record->sequence == watcher.sequence) {
-    record->node = static_cast<uint32_t>(node + 1);
-  }
+  if (record == nullptr || record->sequence != watcher.sequence) return;
+  if (record->node != 0 && !(record->flags & kCollective)) record = &next_part(watcher);
+  if (watcher.depth > 1 && record->inner != 0) record->op = record->inner;
+  record->node = static_cast<uint32_t>(node + 1);
 }
 
-PyObject* py_node_noter(PyObject*, PyObject*) {
-  return PyLong_FromVoidPtr(reinterpret_cast<void*>(&note_node));
+void mute(int by) { here().muted += by; }
+
+PyObject* py_links(PyObject*, PyObject*) {
+  return Py_BuildValue("KK", reinterpret_cast<unsigned long long>(&note_node),
+                       reinterpret_cast<unsigned long long>(&mute));
 }
 
 // Texts that outlive everything, ending with null.
@@ -161,7 +183,7 @@ PyMethodDef methods[] = {
     {"enter", py_enter, METH_O, "Set this thread's scope; returns the one before."},
     {"phase", py_phase, METH_O, "Set this thread's phase; returns the one before."},
     {"mute", py_mute, METH_O, "Add to the count of our own code under way in this thread."},
-    {"node_noter", py_node_noter, METH_NOARGS, "The address of what notes a node."},
+    {"links", py_links, METH_NOARGS, "The addresses of what notes a node and of what mutes."},
     {"prepare_witness", py_prepare_witness, METH_VARARGS, "Say what to start at the end."},
     {"remove_after_good_end", py_remove_after_good_end, METH_O, "Leave nothing of a good end."},
     {"call_witness", py_call_witness, METH_NOARGS, "Start it."},
