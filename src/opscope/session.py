@@ -6,10 +6,10 @@ import atexit
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opscope.errors import OpscopeError
 from opscope.logs import get_logger
@@ -22,9 +22,9 @@ from opscope.ranks import (
     run_id,
     world_size,
 )
+from opscope.recording import Recording
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
-from opscope.settings.recorder import RecorderSettings
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from opscope.events import Sink
     from opscope.live.control import Live
     from opscope.pipeline import Pipeline
-    from opscope.record.recorder import Recorder
     from opscope.rundir.ending import Ending
     from opscope.rundir.writer import RunWriter
     from opscope.stats.engine import Engine
@@ -57,7 +56,7 @@ class Session:
         self._command = list(command)
         self._capture: TorchCapture | None = None
         self._sinks: list[Sink] = []
-        self._recorder: Recorder | None = None
+        self._recording = Recording(settings.recorder, self._own_directory, self._command)
         self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
@@ -99,7 +98,7 @@ class Session:
 
         _require_torch()
         if self.settings.has_run_directory:
-            self.run_directory = self._choose_run_directory()
+            self._own_directory()
         self._sinks = self._make_sinks()
         self._is_started = True
         get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
@@ -111,34 +110,12 @@ class Session:
     def _begin_capture(self) -> None:
         from opscope.capture.processes import follow_children
 
-        if self.settings.records:
-            self._start_recorder(self.settings.recorder)
+        self._recording.start()  # first, so that the capture can add to it
         if self._sinks:
+            self._sinks += self._recording.sinks
             self._start_capture()
         on_context(self._context_changed)
         follow_children(self, rank_process)
-
-    def _start_recorder(self, settings: RecorderSettings) -> None:
-        """Record what runs from here on; it comes first, so that the capture can add to it."""
-        from opscope.record.places import IN_RUN
-        from opscope.record.recorder import Recorder
-
-        if settings.path:
-            base = Path(settings.path)
-        else:
-            self.run_directory = self.run_directory or self._choose_run_directory()
-            base = self.run_directory / IN_RUN
-        recorder = Recorder(
-            settings, base, rank=current_rank(), world_size=world_size(), command=self._command
-        )
-        try:
-            recorder.start()
-        except Exception as error:  # noqa: BLE001 - told to the person; training must go on
-            say_once(f"the recorder does not start: {type(error).__name__}: {error}")
-            return
-        self._recorder = recorder
-        if self._capture is None and self._sinks:
-            self._sinks.append(recorder.sink)
 
     def _start_capture(self) -> None:
         from opscope.capture.torch_capture import TorchCapture
@@ -150,8 +127,7 @@ class Session:
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = TorchCapture(pipeline, current_rank, with_class=keep_classes)
         self._connect(self._capture, pipeline)
-        if self._recorder is not None:
-            self._capture.link_recorder(*self._recorder.links)
+        self._capture.link_recorder(*self._recording.links)
         self._capture.start()
 
     def _connect(self, capture: TorchCapture, pipeline: Pipeline) -> None:
@@ -202,22 +178,11 @@ class Session:
 
     def _context_changed(self) -> None:
         """The script has called `set_context`."""
-        self._apply_recorder_section(current_context().recorder)
+        if self.running:
+            self._recording.apply(current_context().recorder)
         if self.capture is not None:
             self.capture.name_classes(current_context().reserve_class_name_in_scope)
             self.capture.reconsider()
-
-    def _apply_recorder_section(self, section: Mapping[str, Any]) -> None:
-        """A file named by the script may switch the recorder on or off."""
-        wanted = replace(self.settings.recorder, **section)
-        if not section or wanted == self.settings.recorder or not self.running:
-            return
-        self.settings = replace(self.settings, recorder=wanted)
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.withdraw()
-        if wanted.enable:
-            self._start_recorder(wanted)
 
     def marks_changed(self) -> None:
         """The script has called `set_dump`."""
@@ -253,9 +218,7 @@ class Session:
         self._retract()
         if sinks:
             self._say_next(capture, sinks)
-        if self._recorder is not None:
-            recorder, self._recorder = self._recorder, None
-            recorder.finish(self._hit_in_a_word, process_ends)
+        self._recording.finish(self._hit_in_a_word, process_ends)
 
     @property
     def _hit_in_a_word(self) -> str:
@@ -286,8 +249,7 @@ class Session:
 
         if self._failure is None and self.running:
             self._failure = failure(error, self._step)
-            if self._recorder is not None:
-                self._recorder.note_exception(error)
+            self._recording.note_exception(error)
 
     def _ending(self) -> Ending:
         """What became of training."""
@@ -305,9 +267,8 @@ class Session:
     def step_aside(self) -> None:
         """The ranks of this run are other processes, about to start: leave their files to them."""
         capture = self.capture
-        if self._recorder is not None and self.running:
-            recorder, self._recorder = self._recorder, None
-            recorder.withdraw()
+        if self.running:
+            self._recording.withdraw()
         if capture is not None and capture.opened:
             self._is_started = False
             say("this script starts ranks of its own: its own operators are not recorded from here")
@@ -329,8 +290,8 @@ class Session:
         """`opscope.step()`: the script says that a step ends here."""
         if self.capture is not None:
             self.capture.mark_step()
-        if self._recorder is not None and self.running:
-            self._recorder.mark_step()
+        if self.running:
+            self._recording.mark_step()
 
     def note_child(self) -> None:
         """A child process starts that may join the run."""
@@ -340,7 +301,8 @@ class Session:
     def abandon(self) -> None:
         """In a forked child: leave the run to the parent."""
         capture, self._capture, self._sinks = self._capture, None, []
-        self._is_started, self._recorder = False, None
+        self._is_started = False
+        self._recording.abandon()
         if capture is not None:
             capture.abandon()
 
@@ -458,6 +420,11 @@ class Session:
         if dump is not None:
             sink.on_failure = dump.fail
         return sink
+
+    def _own_directory(self) -> Path:
+        if self.run_directory is None:
+            self.run_directory = self._choose_run_directory()
+        return self.run_directory
 
     def _choose_run_directory(self) -> Path:
         from opscope.rundir.claim import (
