@@ -86,6 +86,12 @@ def die():
         deadlock()
     if how == "fault":
         ctypes.string_at(0)
+    if how == "overflow":
+        sys.setrecursionlimit(1 << 30)
+        deep = []
+        for _ in range(1 << 20):
+            deep = [deep]
+        repr(deep)
     if how == "memory":
         limit = int(open("/proc/self/statm").read().split()[0]) * 4096 + (1 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

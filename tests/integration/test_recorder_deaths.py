@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.forked import Done, forked_opscope
+from helpers.forked import Done, forked_opscope, forked_python
 from helpers.recordings import TRAIN, recording, written_report
 
 DOCS = (Path(__file__).parents[2] / "docs" / "recorder.md").read_text()
@@ -38,6 +38,7 @@ DEATHS = {
     "exit": (7, "exit", "it left with the code 7", BY_PROCESS),
     "_exit": (5, "os._exit", "os._exit(5)", set()),
     "memory": (1, "out of memory", "out of memory: RuntimeError: ", EXCEPTION),
+    "overflow": (-signal.SIGSEGV, "SIGSEGV", "SIGSEGV at the address 0x", set()),
     "fault": (-signal.SIGSEGV, "SIGSEGV", "SIGSEGV", set()),
     "SIGINT": (-signal.SIGINT, "SIGINT", "interrupted (KeyboardInterrupt)", EXCEPTION),
 } | {
@@ -89,6 +90,16 @@ def test_kill_9_is_read_from_the_ring(tmp_path: Path) -> None:
     ring = recording(tmp_path) / "ring.bin"
     done = forked_opscope("report", str(ring), "--html", "report.html", cwd=tmp_path)
     assert "killed from outside" in (tmp_path / "report.html").read_text(), done.stderr
+
+
+def test_the_helper_exports_after_kill_9(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    environ = {"OPSCOPE_PAGE": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
+    words = ("run", "--run-dir", "run", "train.py", "SIGKILL")
+    assert forked_opscope(*words, cwd=tmp_path, **environ).returncode == -signal.SIGKILL
+    report = written_report(recording(tmp_path / "run" / "recorder"))
+    assert report["cause"] == "killed"
+    assert report["last_op"]["name"] == "Default/network-Net/ward_last_op-op0"
 
 
 def test_a_hang_is_told_of_while_it_lasts(tmp_path: Path) -> None:
@@ -143,6 +154,11 @@ def test_what_ends_well_leaves_nothing(tmp_path: Path, how: str) -> None:
     assert done.returncode == 0 and "done" in done.stdout, done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
     assert done.stderr == ""
+
+
+def test_training_is_not_changed(tmp_path: Path) -> None:
+    recorded = train(tmp_path, "well").stdout
+    assert recorded == forked_python("train.py", "well", cwd=tmp_path).stdout
 
 
 def test_mode_2_exports_a_good_end_and_step_0(tmp_path: Path) -> None:

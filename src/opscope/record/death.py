@@ -21,6 +21,7 @@ from typing import IO, Any
 from opscope.native import shared
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+_NUMBERS = frozenset(int(getattr(signal, name)) for name in SIGNALS)
 STACKS_FILE = "stacks.txt"
 
 
@@ -118,7 +119,7 @@ class DeathWatch:
 
         def set_signal(number: int, handler: Any) -> Any:
             before = original(number, handler)
-            if signal.Signals(number).name in SIGNALS and os.getpid() == self._pid:
+            if number in _NUMBERS and os.getpid() == self._pid:
                 self._writer.watch_signal(int(number))
             return before
 

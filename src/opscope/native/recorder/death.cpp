@@ -117,9 +117,21 @@ void* look_for_hang(void* number) {
   return nullptr;
 }
 
+// A stack that has overflowed is no place to handle that.
+void prepare_stack() {
+  static char memory[1 << 16];
+  stack_t found;
+  if (sigaltstack(nullptr, &found) || !(found.ss_flags & SS_DISABLE)) return;
+  stack_t stack{};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof memory;
+  sigaltstack(&stack, nullptr);
+}
+
 }  // namespace
 
 void prepare_witness(char** words, char** environment, int signal) {
+  prepare_stack();
   witness_words = words;
   witness_environment = environment;
   stack_signal = signal;
