@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 OPERATORS = ("sigmoid", "tanh", "cos", "sin", "softplus", "atan", "erf", "square")
-BACKWARD, OPTIMIZER = 100, 101
+BEGIN, BACKWARD, OPTIMIZER = 99, 100, 101
 
 if __name__ == "__main__":
     folder, seed = sys.argv[1], int(sys.argv[2])
@@ -39,6 +39,7 @@ if __name__ == "__main__":
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     step = 0
     while True:
+        struct.pack_into("<q", truth, 8, BEGIN)
         loss = net(torch.randn(4, 8))
         struct.pack_into("<q", truth, 8, BACKWARD)
         optimizer.zero_grad()

@@ -9,10 +9,11 @@ import pytest
 
 from helpers import kill_training
 from helpers.forked import forked_opscope
-from helpers.kill_training import BACKWARD, OPERATORS, OPTIMIZER
+from helpers.kill_training import BACKWARD, BEGIN, OPERATORS, OPTIMIZER
 from helpers.recordings import recording
 from opscope.record.post_mortem import report_of
 
+LINEAR = ("linear", "t", "addmm")
 SCRIPT = Path(kill_training.__file__)
 
 
@@ -29,7 +30,7 @@ def killed_at(folder: Path, seed: int) -> None:
     (rank,) = report["ranks"]
     assert rank["step"] in (step, step + 1)  # between the end of a step and its own note
     last = report["last_op"]
-    assert last["step"] in (step, step + 1)
+    assert last["step"] in (step - 1, step, step + 1)
     if rank["step"] == step:
         assert is_near(at, last), (at, last)
     steps = [each["step"] for each in rank["steps"] if "seconds" in each]
@@ -41,17 +42,17 @@ def killed_at(folder: Path, seed: int) -> None:
 
 
 def is_near(at: int, last: dict[str, object]) -> bool:
-    """Whether this is the operator that was about to run, or the one before it."""
+    """Whether this is the operator that was about to run, or one beside it."""
+    if at == BEGIN:
+        return last["phase"] == "optimizer" or last["op_type"] in ("randn", *LINEAR)
     if at == BACKWARD:
         before = ("sum", "ones_like", OPERATORS[-1])
-        return last["phase"] in ("backward", "optimizer") or last["op_type"] in before
+        return last["phase"] == "backward" or last["op_type"] in before
     if at == OPTIMIZER:
-        return last["phase"] in ("optimizer", "backward") or last["op_type"] in ("randn", "linear")
-    names = (*OPERATORS, "sum")
-    around = {names[at], names[at + 1], names[max(at - 1, 0)]}
-    if at == 0 or at == len(OPERATORS) - 1:  # or the next step has begun
-        around |= {"linear", "addmm", "randn"}
-    return last["op_type"] in around or last["phase"] == "optimizer"
+        return last["phase"] in ("optimizer", "backward")
+    before = {OPERATORS[at - 1]} if at else set(LINEAR)
+    after = {"sum"} if at == len(OPERATORS) - 1 else set()
+    return last["op_type"] in {OPERATORS[at], *before, *after}
 
 
 def test_ten_moments(tmp_path: Path) -> None:

@@ -56,6 +56,26 @@ def test_without_a_path_it_is_in_the_run_directory(tmp_path: Path) -> None:
     assert shown.stdout.startswith("how it ended: exception: ValueError: bad thing\n")
 
 
+def test_the_rank_may_be_known_late(tmp_path: Path) -> None:
+    late = TRAIN.replace("net = Net()", "os.environ['RANK'] = '3'\nnet = Net()")
+    (tmp_path / "train.py").write_text(late)
+    environ = {"MS_RDR_PATH": str(tmp_path), "FOLDER": str(tmp_path)}
+    done = forked_opscope("run", "--no-stats", "train.py", "SIGTERM", cwd=tmp_path, **environ)
+    assert done.returncode == -15
+    assert written_report(recording(tmp_path, 3))["rank"] == 3
+    assert not (tmp_path / "rank_0").exists()
+
+
+def test_a_stop_by_a_hit_counts(tmp_path: Path) -> None:
+    bad = TRAIN.replace("    opt.zero_grad()", "    loss = loss / (step != 3)\n    opt.zero_grad()")
+    (tmp_path / "train.py").write_text(bad)
+    environ = {"MS_RDR_PATH": str(tmp_path)}
+    done = forked_opscope("run", "--run-dir", "run", "train.py", "", cwd=tmp_path, **environ)
+    assert done.returncode == 3, done.stderr
+    report = written_report(recording(tmp_path))
+    assert report["cause"] == "hit" and report["cause_text"] == "stopped by a hit: Inf"
+
+
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     words = ("run", "--run-dir", "run", "--no-record", "train.py", "raise")

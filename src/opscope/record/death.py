@@ -45,11 +45,8 @@ class DeathWatch:
     def begin(self) -> None:
         """Install everything."""
         self._open_stacks()
+        self._prepare_witness()
         if self._is_native:
-            if self._directory is not None:
-                words = witness_words(self._directory)
-                environment = [os.fsencode(f"{k}={v}") for k, v in witness_environment().items()]
-                self._writer.prepare_witness(words, environment, self._stack_signal)
             for name in SIGNALS:
                 self._writer.watch_signal(getattr(signal, name))
             self._writer.watch_exit()
@@ -57,6 +54,17 @@ class DeathWatch:
             self._replace(signal, "signal", self._signal)
         self._replace(os, "_exit", self._exit)
         self._replace(threading, "excepthook", self._thread_hook)
+
+    def move(self, directory: Path) -> None:
+        """The recording is in another folder from now on."""
+        self._directory = directory
+        self._prepare_witness()
+
+    def _prepare_witness(self) -> None:
+        if self._is_native and self._directory is not None:
+            words = witness_words(self._directory)
+            environment = [os.fsencode(f"{k}={v}") for k, v in witness_environment().items()]
+            self._writer.prepare_witness(words, environment, self._stack_signal)
 
     def end(self) -> None:
         """Take everything off, but for what others have put on top."""

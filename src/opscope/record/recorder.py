@@ -15,8 +15,9 @@ from opscope.events import BaseSink, Node
 from opscope.locks import FileLock, is_held
 from opscope.messages import say, say_once
 from opscope.native import shared
+from opscope.ranks import current_rank, world_size
 from opscope.record.cause import FINISHED, HIT, Cause, of_exception, of_handled_signal
-from opscope.record.death import DeathWatch
+from opscope.record.death import STACKS_FILE, DeathWatch
 from opscope.record.exception import describe
 from opscope.record.export import export_ring
 from opscope.record.native import load
@@ -93,11 +94,35 @@ class Recorder:
         self.program.on_step_end = self._step_ended
         self.program.install()
         self.writer.observe(True)
-        if native is not None and self.folder is not None:
-            names = (RING_FILE, FACTS_FILE, "stacks.txt", LOCK_FILE)
-            paths = [*(self.folder / name for name in names), self.folder, *self._empty_parents()]
-            native.remove_after_good_end([os.fsencode(path) for path in paths])
+        self.program.on_network = self._settle_rank
+        self._prepare_good_end()
         os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def _prepare_good_end(self) -> None:
+        """Nothing is to be left of what ends well, which is known when Python is gone."""
+        if self.folder is None or not hasattr(self.writer, "remove_after_good_end"):
+            return
+        names = (RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
+        paths = [*(self.folder / name for name in names), self.folder, *self._empty_parents()]
+        self.writer.remove_after_good_end([os.fsencode(path) for path in paths])
+
+    def _settle_rank(self) -> None:
+        """Training begins: the rank is known by now, and may not be what the environment said."""
+        rank = current_rank()
+        if rank == self._rank or self.folder is None:
+            return
+        before, target = self.folder, rank_folder(self._base, rank)
+        if is_held(target / LOCK_FILE, unknown=False):
+            return
+        self._make_room(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        before.rename(target)
+        with contextlib.suppress(OSError):
+            before.parent.rmdir()
+        self.folder, self._rank, self._world_size = target, rank, world_size()
+        self._death.move(target)
+        self._write_facts()
+        self._prepare_good_end()
 
     def _empty_parents(self) -> list[Path]:
         """Folders that are made for the recording, and go with it when nothing else is there."""
@@ -251,7 +276,7 @@ class Recorder:
             target = folder / subfolder if subfolder else folder
             target.mkdir(parents=True, exist_ok=True)
             if subfolder:
-                shutil.copy(folder / "stacks.txt", target / "stacks.txt")
+                shutil.copy(folder / STACKS_FILE, target / STACKS_FILE)
             export_ring(target, ring, cause, self._facts, self._exception)
             self._export_device_memory(target)
             self._exported = target
@@ -281,7 +306,7 @@ class Recorder:
         if self.folder is None:
             return
         with contextlib.suppress(OSError):
-            for name in (RING_FILE, FACTS_FILE, EXCEPTION_FILE, "stacks.txt", LOCK_FILE):
+            for name in (RING_FILE, FACTS_FILE, EXCEPTION_FILE, STACKS_FILE, LOCK_FILE):
                 (self.folder / name).unlink(missing_ok=True)
             for folder in (self.folder, *self._empty_parents()):
                 folder.rmdir()

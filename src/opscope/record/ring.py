@@ -111,7 +111,7 @@ class Ring:
         _LENGTH.pack_into(self.memory, at, 0)
         self.memory[at + _LENGTH.size : at + _LENGTH.size + len(text)] = text
         _LENGTH.pack_into(self.memory, at, len(text))
-        self["steps_head"] = number + 1
+        self["steps_head"] = max(self["steps_head"], number + 1)
 
     def put_blob(self, name: str, about: Mapping[str, Any], parts: list[tuple[int, int]]) -> bool:
         """Write tensors, by address and size, with a description; False if there is no room."""

@@ -10,6 +10,7 @@ import zlib
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from opscope.record.ring import Ring
 _DIGEST_BYTES = 1 << 16
 """So many bytes at the beginning and at the end of a tensor make its digest."""
 _MOST_TENSORS = 16
+_PATIENCE = 8
+"""So many steps the numbers of a GPU are waited for."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,6 +49,17 @@ class Number:
         return self._value
 
 
+@dataclass
+class _Late:
+    """A step that has ended, some of whose numbers may be on their way."""
+
+    number: int
+    facts: dict[str, Any]
+    losses: list[Number]
+    norm: Number | None
+    is_written: bool = False
+
+
 class StepFacts:
     """Collects the facts of the step under way and writes them to the ring."""
 
@@ -57,11 +71,10 @@ class StepFacts:
         self._facts: dict[str, Any] = {}
         self._losses: list[Number] = []
         self._norm: Number | None = None
-        self._late: deque[tuple[int, dict[str, Any], list[Number], Number | None]] = deque(maxlen=4)
+        self._late: deque[_Late] = deque()
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.batch: list[tuple[str, Tensor]] = []
         """The tensors of the last batch, kept until the next."""
-        self._is_complete = False
 
     @contextlib.contextmanager
     def quietly(self) -> Iterator[None]:
@@ -77,7 +90,7 @@ class StepFacts:
         """A step begins."""
         self._ring["step"] = step
         self._facts = {"step": step, "time": round(time.time(), 3)}
-        self._losses, self._norm, self._is_complete = [], None, False
+        self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
     def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
@@ -151,20 +164,26 @@ class StepFacts:
         if torch.cuda.is_initialized():
             facts["allocated"] = torch.cuda.memory_allocated()
             facts["peak"] = torch.cuda.max_memory_allocated()
-        self._late.append((self._number, facts, self._losses, self._norm))
-        self._write_late()
+        self._late.append(_Late(self._number, facts, self._losses, self._norm))
+        self._late = deque(each for each in self._late if not self._settle(each))
         self._number += 1
 
-    def _write_late(self) -> None:
-        head = self._number + 1
-        for number, facts, losses, norm in list(self._late):
-            values = [loss.value for loss in losses]
-            if losses:
-                facts["loss"] = values[0] if len(values) == 1 else values
-            if norm is not None:
-                facts["gradient_norm"] = norm.value
-            self._ring.put_step(number, facts)
-        self._ring["steps_head"] = head
+    def _settle(self, late: _Late) -> bool:
+        """Write the facts of a step that has ended; returns whether all of them are known.
+
+        A GPU may be steps behind with its numbers; without them they are written once.
+        """
+        losses = [loss.value for loss in late.losses]
+        norm = None if late.norm is None else late.norm.value
+        is_whole = None not in losses and (late.norm is None or norm is not None)
+        if losses:
+            late.facts["loss"] = losses[0] if len(losses) == 1 else losses
+        if norm is not None:
+            late.facts["gradient_norm"] = norm
+        if is_whole or not late.is_written:
+            self._ring.put_step(late.number, late.facts)
+            late.is_written = True
+        return is_whole or late.number + _PATIENCE < self._number
 
     def _resident(self) -> int:
         return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE

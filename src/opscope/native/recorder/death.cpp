@@ -184,6 +184,8 @@ bool watch_signal(int signal) {
   return sigaction(signal, &ours, nullptr) == 0;
 }
 
+void forget_thread() { hang_thread = 0; }
+
 void forget_death() {
   hang_thread = 0;
   witness_words = nullptr;

@@ -18,6 +18,9 @@ bool watch_signal(int signal);
 // Looks every so often whether operators still run; 0 seconds stop looking.
 void watch_for_hang(uint64_t seconds);
 
+// In a forked child, where that which looks is no more.
+void forget_thread();
+
 // Nothing is noted or started from now on.
 void forget_death();
 

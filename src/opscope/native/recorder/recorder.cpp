@@ -198,7 +198,10 @@ PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "opscope_recorder", "What the recorder does natively.", -1, methods,
     nullptr, nullptr, nullptr, nullptr};
 
-void leave_to_parent() { ring.active = false; }
+void leave_to_parent() {
+  ring.active = false;
+  forget_thread();
+}
 
 }  // namespace
 }  // namespace opscope
