@@ -13,7 +13,7 @@ import sys
 import torch
 from torch import nn
 
-OPERATORS = ("sigmoid", "tanh", "cos", "sin", "softplus", "atan", "erf", "square")
+OPERATORS = ("sigmoid", "tanh", "cos", "sin", "softplus", "atan", "erf", "exp")
 BEGIN, BACKWARD, OPTIMIZER = 99, 100, 101
 
 if __name__ == "__main__":

@@ -280,7 +280,8 @@ class Recorder:
             export_ring(target, ring, cause, self._facts, self._exception)
             self._export_device_memory(target)
             self._exported = target
-            say(f"recording written to {target}; next: opscope report {target}")
+            if cause.kind != HIT:  # of which the run says what to look at next
+                say(f"recording written to {target}; next: opscope report {target}")
         except Exception as error:  # noqa: BLE001 - told; training ends as it would
             reason = error.strerror if isinstance(error, OSError) else error
             say_once(f"the recorder cannot write to {folder}: {reason}; training is not disturbed")
