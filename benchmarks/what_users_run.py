@@ -42,6 +42,11 @@ MODES = {
     "default": Mode(),
     "no watchpoints": Mode(("--watch", "none")),
     "quick": Mode(("--quick",)),
+    "recorder only": Mode(("--no-stats",)),
+    "recorder only, without native code": Mode(
+        ("--no-stats",), environment={"OPSCOPE_NATIVE": "0"}
+    ),
+    "default without recorder": Mode(("--no-record",)),
     "not these steps": Mode(("--steps", "1000000")),
     "without native code": Mode(environment={"OPSCOPE_NATIVE": "0"}),
     "dump statistic, synchronous": dump(SYNCHRONOUS, saved_data="statistic"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 from opscope import context
 from opscope._version import __version__
 from opscope.context import set_context
+from opscope.settings.context import current_context, on_context
 
 __all__ = [
     "Print",
@@ -82,6 +83,9 @@ def start(
     strict: bool = False,
     save_state: str | int | None = None,
     record: bool | None = None,
+    stats: bool | None = None,
+    write_run: bool = False,
+    config: str | os.PathLike[str] | None = None,
     page: bool | None = None,
 ) -> Session:
     """Watch this process from here on; the arguments are the options of `opscope run`.
@@ -105,6 +109,9 @@ def start(
         "save_state": "none" if save_state == 0 else save_state,
         "record": record is True,
         "no_record": record is False,
+        "no_stats": stats is False,
+        "write_run": write_run,
+        "config": None if config is None else os.fspath(config),
         "no_page": page is False,
     }
     return _start(flags)
@@ -133,8 +140,8 @@ def step() -> None:
     from opscope.session import current_session
 
     session = current_session()
-    if session is not None and session.capture is not None:
-        session.capture.mark_step()
+    if session is not None:
+        session.mark_step()
 
 
 def add_watchpoint(condition: str, **parts: Any) -> Watchpoint:
@@ -205,17 +212,42 @@ def _is_program() -> bool:
 
 
 def _start_as_environment_says() -> None:
-    """A dump config or a debugger in the environment acts on `import opscope` as well."""
-    from opscope.ranks import RUN_ID_VARIABLE
-
+    """What the environment asks for acts on `import opscope` as well: dump, debugger, recorder."""
     named = any(os.environ.get(n) for n in ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG"))
     named = named or _asks_for_debugger()
-    if named and not _is_program() and RUN_ID_VARIABLE not in os.environ:
-        _start({})
+    if _may_start() and (named or _asks_for_recorder()):
+        _start({} if named else _ONLY_RECORDER)
+
+
+def _may_start() -> bool:
+    """Whether this is the user's own program, and no part of a run that has begun."""
+    from opscope.ranks import RUN_ID_VARIABLE
+
+    return not _is_program() and RUN_ID_VARIABLE not in os.environ
 
 
 def _asks_for_debugger() -> bool:
     return os.environ.get("ENABLE_MS_DEBUGGER", "").strip().lower() in ("1", "true", "yes", "on")
 
 
+def _asks_for_recorder() -> bool:
+    names = ("OPSCOPE_RECORD_ENABLE", "MS_RDR_ENABLE")
+    value = next((os.environ[name] for name in names if os.environ.get(name, "").strip()), "")
+    return value.strip() not in ("", "0")  # what is wrong with another value is said at the start
+
+
+_ONLY_RECORDER = {"no_stats": True}
+
+
+def _record_as_context_says() -> None:
+    """`set_context(env_config_path=…)` starts the recorder where nothing has been started."""
+    from opscope.session import current_session
+
+    session = current_session()
+    enabled = current_context().recorder.get("enable", False)
+    if enabled and _may_start() and (session is None or not session.running):
+        _start(_ONLY_RECORDER)
+
+
+on_context(_record_as_context_says)
 _start_as_environment_says()

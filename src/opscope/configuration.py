@@ -15,10 +15,14 @@ def load_configuration(
     environ: Mapping[str, str],
     cwd: Path,
     source: str = COMMAND_LINE,
+    records: bool = False,
 ) -> RunSettings:
-    """Load the settings of a run, or raise ConfigError with every problem there is."""
+    """Load the settings of a run, or raise ConfigError with every problem there is.
+
+    `records` says whether the recorder is on unless told otherwise.
+    """
     further = {"watch": _problems_of_watch, "on_hit_kinds": _problems_of_kinds}
-    return load_run_settings(flags, environ, cwd, source, further)
+    return load_run_settings(flags, environ, cwd, source, further, records)
 
 
 def _problems_of_watch(given: Given) -> Sequence[Problem]:

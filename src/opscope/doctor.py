@@ -30,6 +30,7 @@ _PATIENCE = 300.0
 
 _WITHOUT_STATISTICS = "NumPy computes the statistics, which is many times slower"
 _WITHOUT_HOOK = "operators are watched by a Python mode: a step takes longer, results are the same"
+_WITHOUT_RECORDER = "the recorder records modules, not their operators, and signals not at all"
 _OPTIONAL = {
     "duckdb": "opscope query needs it: pip install duckdb",
     "rich": "tables are plain text: pip install rich",
@@ -66,7 +67,7 @@ class Finding:
 def examine(builds: bool = False) -> list[Finding]:
     """Look at everything; with `builds` the native parts are built first where they are missing."""
     found = [_python(), *_torch(), _numpy()]
-    found += [_statistics(builds), _hook(builds), *_gpu()]
+    found += [_statistics(builds), _hook(builds), _recorder(builds), *_gpu()]
     found += [_optional(name, cost) for name, cost in _OPTIONAL.items()]
     found += [_page(), _cache(), _disk()]
     found.append(_trial(found))
@@ -161,19 +162,30 @@ def _instructions() -> str:
 
 
 def _hook(builds: bool) -> Finding:
+    from opscope.native import hook_library
+
+    return _beside_torch("hook", hook_library.build_hook, _WITHOUT_HOOK, builds)
+
+
+def _recorder(builds: bool) -> Finding:
+    from opscope.native import recorder_library
+
+    return _beside_torch("recorder", recorder_library.build_recorder, _WITHOUT_RECORDER, builds)
+
+
+def _beside_torch(name: str, builder: Callable[..., Built], cost: str, builds: bool) -> Finding:
+    """A library that is made for the torch that is installed."""
     torch, _ = _imported("torch")
     if torch is None:
-        return Finding("hook", MISSING, "it is built for a torch, and there is none")
+        return Finding(name, MISSING, "it is built for a torch, and there is none")
     if build.switched_off():
-        return _switched_off("hook", _WITHOUT_HOOK)
-    from opscope.native.hook_library import build_hook
-
-    made = _find_or_build(lambda only_find: build_hook(torch, only_find=only_find), builds)
+        return _switched_off(name, cost)
+    made = _find_or_build(lambda only_find: builder(torch, only_find=only_find), builds)
     if made.path is not None:
-        return Finding("hook", OK, f"{made.path}{made.took}", facts=made.facts)
+        return Finding(name, OK, f"{made.path}{made.took}", facts=made.facts)
     if not made.reason:
         made.reason = _missing_headers(torch)
-    return _not_built("hook", made, _WITHOUT_HOOK)
+    return _not_built(name, made, cost)
 
 
 def _missing_headers(torch: Any) -> str:
@@ -275,7 +287,16 @@ def _trial(found: list[Finding]) -> Finding:
         command = [sys.executable, "-m", "opscope", "run", "--run-dir", str(Path(folder) / "run")]
         try:
             done = subprocess.run(
-                [*command, "--no-page", "--watch", "recommended", "--on-hit", "stop", str(script)],
+                [
+                    *command,
+                    "--no-page",
+                    "--no-record",
+                    "--watch",
+                    "recommended",
+                    "--on-hit",
+                    "stop",
+                    str(script),
+                ],
                 env=_trial_environment(native),
                 capture_output=True,
                 text=True,

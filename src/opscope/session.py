@@ -21,6 +21,7 @@ from opscope.ranks import (
     run_id,
     world_size,
 )
+from opscope.recording import Recording
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
 from opscope.settings.run import RunSettings
@@ -55,6 +56,8 @@ class Session:
         self._command = list(command)
         self._capture: Capture | None = None
         self._sinks: list[Sink] = []
+        self._recording = Recording(settings.recorder, self._own_directory, self._command)
+        self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
         """What checks watchpoints, if any are set."""
@@ -99,7 +102,10 @@ class Session:
         from opscope.capture.on_import import when_imported
 
         TORCH.require()
+        if self.settings.has_run_directory:
+            self._own_directory()
         self._sinks = self._make_sinks()
+        self._is_started = True
         get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
         self._hand_over()
         atexit.register(self._stop_at_exit)
@@ -108,6 +114,15 @@ class Session:
 
     def _begin_capture(self, framework: Framework) -> None:
         from opscope.capture.processes import follow_children
+
+        self._recording.start()  # first, so that the capture can add to it
+        if self._sinks:
+            self._sinks += self._recording.sinks
+            self._start_capture(framework)
+        on_context(self._context_changed)
+        follow_children(self, rank_process)
+
+    def _start_capture(self, framework: Framework) -> None:
         from opscope.pipeline import Pipeline
 
         pipeline = Pipeline(self._sinks, self._engine(), self._accepts_step, self.settings.scope)
@@ -116,9 +131,8 @@ class Session:
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = framework.capture(pipeline, current_rank, keep_classes)
         self._connect(self._capture, pipeline)
+        self._capture.link_recorder(*self._recording.links)
         self._capture.start()
-        on_context(self._context_changed)
-        follow_children(self, rank_process)
 
     def _connect(self, capture: Capture, pipeline: Pipeline) -> None:
         """Let the watchpoints end training, and see what they need of it."""
@@ -163,6 +177,8 @@ class Session:
 
     def _context_changed(self) -> None:
         """The script has called `set_context`."""
+        if self.running:
+            self._recording.apply(current_context().recorder)
         if self.capture is not None:
             self.capture.name_classes(current_context().reserve_class_name_in_scope)
             self.capture.reconsider()
@@ -185,10 +201,11 @@ class Session:
         on_device = dump.stat_calc_mode != "host"
         return Engine(on_device, dump.device_stat_precision_mode)
 
-    def stop(self) -> None:
+    def stop(self, process_ends: bool = False) -> None:
         """End the capture, finish the files, and say what to look at next."""
-        if not self._sinks or os.getpid() != self._pid:
+        if not self._is_started or os.getpid() != self._pid:
             return
+        self._is_started = False
         sinks, self._sinks = self._sinks, []
         capture, self._capture = self._capture, None
         atexit.unregister(self._stop_at_exit)
@@ -198,7 +215,17 @@ class Session:
             self._live.end()
         get_logger("session").info("watching ends")
         self._retract()
-        self._say_next(capture, sinks)
+        if sinks:
+            self._say_next(capture, sinks)
+        self._recording.finish(self._hit_in_a_word, process_ends)
+
+    @property
+    def _hit_in_a_word(self) -> str:
+        """What ended training, if a hit did."""
+        if not self.stopped_by_hit or self.watch is None:
+            return ""
+        hit = self.watch.stopping
+        return hit.in_a_word if hit is not None else "of another rank"
 
     def _stop_at_exit(self) -> None:
         """Python ends; what it has printed as uncaught has ended training, but at a prompt."""
@@ -206,7 +233,7 @@ class Session:
         if isinstance(error, BaseException) and not hasattr(sys, "ps1"):
             self.note_failure(error)
         step, writes = self._step, self.running
-        self.stop()
+        self.stop(process_ends=True)
         if writes and self._writer is not None and not hasattr(sys, "ps1"):
             self._writer.await_exit_code(step)
 
@@ -221,6 +248,7 @@ class Session:
 
         if self._failure is None and self.running:
             self._failure = failure(error, self._step)
+            self._recording.note_exception(error)
 
     def _ending(self) -> Ending:
         """What became of training."""
@@ -238,7 +266,10 @@ class Session:
     def step_aside(self) -> None:
         """The ranks of this run are other processes, about to start: leave their files to them."""
         capture = self.capture
+        if self.running:
+            self._recording.withdraw()
         if capture is not None and capture.opened:
+            self._is_started = False
             say("this script starts ranks of its own: its own operators are not recorded from here")
             self._capture, self._sinks = None, []
             atexit.unregister(self._stop_at_exit)
@@ -247,12 +278,19 @@ class Session:
     @property
     def running(self) -> bool:
         """Whether this session has been started in this process and not been stopped."""
-        return bool(self._sinks) and os.getpid() == self._pid
+        return self._is_started and os.getpid() == self._pid
 
     @property
     def capture(self) -> Capture | None:
         """The capture, while it runs in this process."""
         return self._capture if os.getpid() == self._pid else None
+
+    def mark_step(self) -> None:
+        """`opscope.step()`: the script says that a step ends here."""
+        if self.capture is not None:
+            self.capture.mark_step()
+        if self.running:
+            self._recording.mark_step()
 
     def note_child(self) -> None:
         """A child process starts that may join the run."""
@@ -262,6 +300,8 @@ class Session:
     def abandon(self) -> None:
         """In a forked child: leave the run to the parent."""
         capture, self._capture, self._sinks = self._capture, None, []
+        self._is_started = False
+        self._recording.abandon()
         if capture is not None:
             capture.abandon()
 
@@ -279,6 +319,8 @@ class Session:
     def _make_sinks(self) -> list[Sink]:
         sinks: list[Sink] = []
         settings, dump = self.settings, None
+        if settings.dump is None and not settings.writes_run and not settings.saves_graphs:
+            return sinks
         if settings.dump is not None:
             from opscope.dump.sinks.debug_sink import dump_sink
             from opscope.dump.transport.ownership import check_path_free
@@ -289,7 +331,7 @@ class Session:
         if settings.writes_run:
             from opscope.rundir.writer import RunWriter
 
-            self.run_directory = self._choose_run_directory()
+            assert self.run_directory is not None
             self._writer = RunWriter(
                 self.run_directory,
                 script=self._script,
@@ -302,8 +344,8 @@ class Session:
             sinks.append(self._writer)
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
-        live = self.run_directory is not None and (bool(settings.server) or self._starts_page())
-        if (settings.watches or live) and settings.writes_run:
+        live = settings.writes_run and (bool(settings.server) or self._starts_page())
+        if (settings.watches and settings.writes_run) or live:
             sinks.append(self._make_watch())
         if live and self.run_directory is not None:
             self._live = self._make_live(self.run_directory)
@@ -373,6 +415,11 @@ class Session:
         if dump is not None:
             sink.on_failure = dump.fail
         return sink
+
+    def _own_directory(self) -> Path:
+        if self.run_directory is None:
+            self.run_directory = self._choose_run_directory()
+        return self.run_directory
 
     def _choose_run_directory(self) -> Path:
         from opscope.rundir.claim import (
@@ -494,4 +541,4 @@ rank_process = RankProcess()
 
 def _is_captured() -> bool:
     session = current_session()
-    return session is not None and session.capture is not None
+    return session is not None and session.running

@@ -136,7 +136,7 @@ class Made:
         config = {name: dict(section) for name, section in DUMP.items()}
         config["common_dump_settings"]["path"] = str(folder / "dump")
         (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--record"]
+        words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--write-run"]
         (folder / "pair.py").write_text(PAIR)
         self.training = self._start(
             "--run-dir", folder / "slow", folder / "slow.py", folder / "end"

@@ -254,7 +254,7 @@ def test_without_torch_other_verbs_work(folder: Path) -> None:
     assert python("-m", "opscope", "--version", cwd=folder, **environ).returncode == 0
     assert python("-m", "opscope", "runs", cwd=folder, **environ).returncode == 0
     (folder / "script.py").write_text("print('ran')")
-    words = ("-m", "opscope", "run", "--no-record", "--watch", "none", "script.py")
+    words = ("-m", "opscope", "run", "--no-record", "--no-stats", "script.py")
     assert python(*words, cwd=folder, **environ).stdout == "ran\n"
 
 

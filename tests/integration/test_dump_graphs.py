@@ -153,7 +153,7 @@ SAVES = "import opscope\nopscope.set_context(save_graphs=2)\n"
     [
         ("", {"MS_DEV_SAVE_GRAPHS": "2"}, ()),
         (SAVES, {}, ()),
-        ("", {"MS_DEV_SAVE_GRAPHS": "1"}, ("--no-record", "--watch", "none")),
+        ("", {"MS_DEV_SAVE_GRAPHS": "1"}, ("--no-record", "--no-stats")),
     ],
     ids=["environment", "set_context", "environment, nothing else"],
 )

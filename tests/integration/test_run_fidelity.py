@@ -17,7 +17,7 @@ from helpers.program import clean_environment
 
 PROGRAM = str(Path(sys.executable).with_name("opscope"))
 MODULE = (sys.executable, "-m", "opscope")
-OFF = ("--no-record", "--watch", "none")
+OFF = ("--no-record", "--no-stats")
 
 FACTS = """
 import builtins, gc, json, os, pickle, signal, sys, threading

@@ -29,7 +29,7 @@ def sampled() -> list[object]:
 @pytest.mark.parametrize("script", sampled())
 def test_faults(script: Path, tmp_path: Path) -> None:
     config = dump_config(tmp_path, "0-3")
-    options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--record")
+    options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--write-run")
     words = ("run", *options, "--watch", WATCH, "--dump", config, "--run-dir", tmp_path / "run")
     start = launched if expected_of(script).distributed else forked_opscope
     done = start(*words, script, cwd=tmp_path)

@@ -75,7 +75,7 @@ class Recorded:
         config = {name: dict(section) for name, section in DUMP.items()}
         config["common_dump_settings"]["path"] = str(folder / "dump")
         (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--record"]
+        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--write-run"]
         self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
         assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())

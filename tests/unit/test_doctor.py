@@ -16,7 +16,7 @@ import torch
 
 from opscope import doctor
 from opscope.commands import main
-from opscope.native import build, hook_library
+from opscope.native import build, hook_library, recorder_library
 from opscope.native.build import Built
 
 HOOK = Path("/cache/hook.so")
@@ -37,8 +37,9 @@ def found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], dict[
 
 
 def hook_that(monkeypatch: pytest.MonkeyPatch, answer: Callable[[bool], Built]) -> None:
-    """The hook, as far as building it goes."""
-    monkeypatch.setattr(hook_library, "build_hook", lambda torch, only_find: answer(only_find))
+    """The hook and the recorder, as far as building them goes."""
+    for library, name in ((hook_library, "build_hook"), (recorder_library, "build_recorder")):
+        monkeypatch.setattr(library, name, lambda torch, only_find: answer(only_find))
 
 
 def test_what_is_there(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +95,7 @@ def test_a_torch_that_is_too_old(found: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_built_yet(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hook_that(monkeypatch, lambda only_find: Built(None))
     monkeypatch.setattr(build, "stats_library", lambda only_find: Built(None))
-    for name in ("statistics", "hook"):
+    for name in ("statistics", "hook", "recorder"):
         assert found()[name].state == "not yet" and "--build" in found()[name].detail
 
 
@@ -112,7 +113,7 @@ def test_building(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_built(found: Any, builds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     all_of_it = found(builds)
-    for name in ("statistics", "hook"):
+    for name in ("statistics", "hook", "recorder"):
         assert all_of_it[name].state == "missing"
         assert "there is no no-such-compiler" in all_of_it[name].detail
     assert "Python mode" in all_of_it["hook"].cost and "NumPy" in all_of_it["statistics"].cost
@@ -131,7 +132,7 @@ def test_headers_that_are_not_installed(
 
 def test_native_code_that_is_switched_off(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPSCOPE_NATIVE", "0")
-    assert {found()[name].state for name in ("statistics", "hook")} == {"off"}
+    assert {found()[name].state for name in ("statistics", "hook", "recorder")} == {"off"}
 
 
 @pytest.mark.parametrize("triton", [None, SimpleNamespace(__version__="3.5.0")])

@@ -56,6 +56,9 @@ class Capture(Protocol):
     def is_replicated(self) -> bool:
         """Whether a module runs as a replica of those of other ranks."""
 
+    def link_recorder(self, note_node: int, mute: int) -> None:
+        """Before the start: have native code told of the node of each call, and of our own code."""
+
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""
 

@@ -110,6 +110,11 @@ class TorchCapture:
             for module in self._program.names.roots()
         )
 
+    def link_recorder(self, note_node: int, mute: int) -> None:
+        """Before the start: have native code told of the node of each call, and of our own code."""
+        if self._program.native is not None:
+            self._program.native.link_recorder(note_node, mute)
+
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""
         return self._updates.bad_gradients() if self._updates is not None else []

@@ -33,6 +33,7 @@ VERBS = (
     "show",
     "check",
     "query",
+    "report",
     "convert",
     "doctor",
 )

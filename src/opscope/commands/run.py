@@ -23,6 +23,7 @@ from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
     ("--dump", "FILE", "dump operators as this JSON config says; alone, nothing else is written"),
+    ("--config", "FILE", "a mindspore_config.json, whose section rdr is about the recorder"),
     ("--run-dir", "DIR", "where to write the run (default: ./opscope-runs/{script}-{time}-{id})"),
     ("--steps", "RANGES", 'only these steps, such as "0|5-8|100-120" (default: all)'),
     ("--every", "N", "only one step in N (default: 1)"),
@@ -46,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "opscope run [options] script.py [args...] | opscope run [options] -m module ..."
     for name, metavar, text in _OPTIONS:
         parser.add_argument(name, metavar=metavar, help=text)
-    parser.add_argument("--record", action="store_true", help="write the run beside a dump")
-    parser.add_argument("--no-record", action="store_true", help="no flight recorder")
+    parser.add_argument("--write-run", action="store_true", help="write the run beside a dump")
+    parser.add_argument("--no-stats", action="store_true", help="no statistics: only the recorder")
+    parser.add_argument("--record", action="store_true", help="the recorder also beside a dump")
+    parser.add_argument("--no-record", action="store_true", help="no recorder")
     parser.add_argument("--quick", action="store_true", help="check for NaN and Inf only")
     parser.add_argument(
         "--strict", action="store_true", help="on a GPU, wait for the numbers before each update"
@@ -96,7 +99,7 @@ def _checked(args: argparse.Namespace, target: list[str], is_module: bool) -> Ru
     except OpscopeError as error:
         problems.append(str(error))
     try:
-        settings = load_configuration(vars(args), os.environ, Path.cwd())
+        settings = load_configuration(vars(args), os.environ, Path.cwd(), records=True)
     except OpscopeError as error:
         problems.append(str(error))
     if problems:

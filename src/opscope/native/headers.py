@@ -19,6 +19,30 @@ def hook_headers() -> dict[str, str]:
     return {_RECORD_H: _record(), "capture.h": _capture(), "device_rows.h": _device_rows()}
 
 
+def recorder_headers() -> dict[str, str]:
+    """The headers of the native recorder, by name."""
+    return {"ring_layout.h": _ring()}
+
+
+def _ring() -> str:
+    markers = ("SIGNAL", "FAST_EXIT", "EXIT", "EXCEPTION", "HANG", "FINISHED")
+    names = ("OPERATOR", "SCOPE", "SITE", "NODE", "GROUP")
+    sizes = ("RING_HEADER_BYTES", "RING_MARKERS", "RING_MARKER_BYTES", "RING_MOST_MARKERS")
+    limits = ("RING_RECORD_BYTES", "NAME_HEAD_BYTES", "MOST_NAMES")
+    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "TAIL", "LOOSE_TAIL", "DATA")
+    return _header(
+        "The layout of the file that the recorder writes.",
+        _constants("uint64_t", _named("RING_MAGIC", *sizes, *limits)),
+        _constants("int", {f"{_name(f)}Field": at for f, at in shared.RING_HEADER.items()}),
+        _constants("int", {f"{_name(f)}At": at for f, (_, at) in shared.RING_RECORD.items()}),
+        _constants("uint32_t", _named(*(f"MARKER_{name}" for name in markers))),
+        _constants("uint32_t", _named(*(f"NAME_{name}" for name in names))),
+        _constants("uint8_t", _named("RAISED", "COLLECTIVE", "WAITS")),
+        _constants("uint64_t", _named("RING_RUNNING", "RING_FINISHED", "RING_EXPORTED")),
+        _enum("Phase", _named(*phases)),
+    )
+
+
 def _record() -> str:
     return _header(
         "The layout of a record, and of the memory that records are written into.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,18 @@ _SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp"
 
 def build_hook(torch: Any, only_find: bool = False) -> Built:
     """The observer for a torch that is loaded, built if need be unless `only_find`."""
+    return build_beside_torch(HOOK, _SOURCES, hook_headers(), torch, only_find)
+
+
+def build_beside_torch(
+    name: str, sources: Sequence[str], headers: Mapping[str, str], torch: Any, only_find: bool
+) -> Built:
+    """A library of the sources in the folder `name`, made for a torch that is loaded."""
     root = Path(torch.__file__).parent
     versions = f"{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
     return build(
-        HOOK,
-        [HERE / HOOK / source for source in _SOURCES],
+        name,
+        [HERE / name / source for source in sources],
         include=[
             root / "include",
             root / "include/torch/csrc/api/include",
@@ -35,7 +43,7 @@ def build_hook(torch: Any, only_find: bool = False) -> Built:
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             f'-DOPSCOPE_BUILT_FOR="{versions}"',
         ],
-        headers=hook_headers(),
+        headers=headers,
         libraries=[f"-L{root / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10", "-ldl"],
         own_runtime=False,
         only_find=only_find,

@@ -112,3 +112,73 @@ MOST_IN_RUNS = 1 << 31
 HEAD, HEAD_END, PART, PART_END, SLOT, STREAM = range(6)
 """In the cursor of a device: where the next head and parts go and where their memory ends, where
 the address of the next record is to be written, and the stream in use."""
+
+# ------------------------------------------------------------------ a ring: record/ring.py
+
+RING_MAGIC = 0x31474E4952535046
+"""The first eight bytes of the file, as a number; it changes with the layout."""
+RING_HEADER_BYTES = 4096
+RING_HEADER = {
+    "magic": 0,
+    "record_bytes": 8,
+    "slots": 16,
+    "names_bytes": 24,
+    "step_slots": 32,
+    "step_bytes": 40,
+    "batch_bytes": 48,
+    "pid": 56,
+    "head": 64,
+    "completed": 72,
+    "step": 80,
+    "names_used": 88,
+    "started_real": 96,
+    "started_mono": 104,
+    "steps_head": 112,
+    "state": 120,
+    "batch_used": 128,
+    "marker_count": 136,
+    "names_lost": 144,
+    "oom_kills": 152,
+    "random_used": 160,
+    "random_bytes": 168,
+}
+"""Byte offsets of 64-bit numbers."""
+RING_MARKERS, RING_MARKER_BYTES, RING_MOST_MARKERS = 1024, 64, 48
+"""Where the notes of how a process ends are, how large one is, and how many fit."""
+MARKER_SIGNAL, MARKER_FAST_EXIT, MARKER_EXIT, MARKER_EXCEPTION, MARKER_HANG = range(1, 6)
+MARKER_FINISHED = 6
+"""What a marker tells of: a signal, os._exit, a code, an exception, a hang, the end."""
+RING_RUNNING, RING_FINISHED, RING_EXPORTED = range(3)
+RING_RECORD_BYTES = 96
+RING_RECORD = {
+    "sequence": ("<u8", 0),
+    "start": ("<u8", 8),
+    "end": ("<u8", 16),
+    "op": ("<u4", 24),
+    "inner": ("<u4", 28),
+    "scope": ("<u4", 32),
+    "site": ("<u4", 36),
+    "node": ("<u4", 40),
+    "thread": ("<u4", 44),
+    "step": ("<i4", 48),
+    "autograd": ("<u4", 52),
+    "numel": ("<u8", 56),
+    "address": ("<u8", 64),
+    "bytes": ("<u8", 72),
+    "collective": ("<u4", 80),
+    "group": ("<u2", 84),
+    "stream": ("<u2", 86),
+    "dtype": ("u1", 88),
+    "phase": ("u1", 89),
+    "flags": ("u1", 90),
+    "device": ("u1", 91),
+    "device_index": ("i1", 92),
+}
+"""Type and byte offset of each field of a record; `sequence` counts from 1 and is written last."""
+RAISED, COLLECTIVE, WAITS = 1, 2, 4
+"""Flags of a record: ended by an exception; a collective; which goes on after the call returns."""
+NAME_OPERATOR, NAME_SCOPE, NAME_SITE, NAME_NODE, NAME_GROUP = range(1, 6)
+"""What the names in a ring are names of."""
+NAME_HEAD_BYTES = 12
+"""Before each name: its length, its kind and its number, 32 bits each."""
+MOST_NAMES = 1 << 16

@@ -1,5 +1,7 @@
 """The helper: the server beside one run, which leaves when nobody needs it any more.
 
+It also exports what the recorder of a rank holds that was killed before it could.
+
 python -m opscope.server.helper DESCRIPTOR RUN PID
 """
 
@@ -14,10 +16,11 @@ import time
 from pathlib import Path
 
 from opscope.access_token import own_token
+from opscope.alive import is_alive
 from opscope.live.helper import forget_helper
+from opscope.record.post_mortem import export_all
 from opscope.server.hub import Hub
 from opscope.server.library import Library
-from opscope.server.processes import is_alive
 from opscope.server.serve import address, serve
 
 LINGER_S = 5.0
@@ -44,6 +47,7 @@ def _leave_in_time(hub: Hub, run: Path, parent: int) -> None:
         time.sleep(_LOOK_S)
         if is_alive(parent) or hub.is_needed:
             needed = time.monotonic()
+        export_all(run)
     forget_helper(run)
     os._exit(0)
 

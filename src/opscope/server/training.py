@@ -12,11 +12,11 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
+from opscope.alive import is_alive
 from opscope.errors import OpscopeError
 from opscope.live.wire import Message, encode
 from opscope.messages import say_once
 from opscope.server.mirror import LOOK_S, Mirror
-from opscope.server.processes import is_alive
 
 _PATIENCE_S = 90.0
 """How long a training may take to answer; it does some things only when a step ends."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from opscope.errors import MISSING, ConfigError, Problem
+from opscope.errors import ConfigError, Problem
 from opscope.messages import say_once
 from opscope.settings.checks import (
     Check,
@@ -17,23 +18,13 @@ from opscope.settings.checks import (
     did_you_mean,
     kind,
     one_of,
-    text,
 )
 from opscope.settings.context_keys import WITHOUT_EFFECT
 from opscope.settings.jsonfile import read_json_file
-from opscope.settings.paths import absolute, writable_directory
+from opscope.settings.recorder import RECORDER_KEYS
 from opscope.settings.sections import Key, read_sections
 
 SOURCE = "set_context"
-
-
-@dataclass(frozen=True)
-class Recorder:
-    """The "rdr" section of an env_config_path file; `path` is empty when it is not set."""
-
-    enable: bool = False
-    mode: int = 1
-    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,8 @@ class Context:
     """What the script has set with `set_context`."""
 
     env_config_path: str = ""
-    recorder: Recorder | None = None
+    recorder: Mapping[str, Any] = field(default_factory=dict)
+    """What the section "rdr" of that file gives."""
     mem_reuse: bool | None = None
     save_graphs: int = 0
     reserve_class_name_in_scope: bool = True
@@ -61,11 +53,6 @@ def _file(value: object) -> str:
     return os.fspath(value)
 
 
-def _directory(value: object) -> str:
-    path = text(value)
-    return str(writable_directory(absolute(path))) if path else ""
-
-
 CONTEXT_KEYS: dict[str, tuple[str, Check]] = {
     "env_config_path": ("now", _file),
     "enable_mem_reuse": ("now", boolean),
@@ -79,9 +66,7 @@ _FIELDS = {"enable_mem_reuse": "mem_reuse"}
 """Keys → what they are called in the context, where that differs."""
 
 ENV_CONFIG_KEYS = (
-    Key("rdr", "enable", boolean, False, status="later"),
-    Key("rdr", "mode", one_of(1, 2), 1, status="later"),
-    Key("rdr", "path", _directory, "", status="later"),
+    *RECORDER_KEYS,
     Key("sys", "mem_reuse", boolean, None),
 )
 
@@ -128,8 +113,6 @@ def set_context(**kwargs: Any) -> None:
             say_once(f"set_context: {name} has no effect in opscope")
         elif name == "mode":
             say_once(_MODE)
-    if _context.recorder is not None and "env_config_path" in kwargs:
-        say_once("set_context: the section rdr of env_config_path has no effect yet")
 
 
 def _unknown(kwargs: dict[str, Any]) -> list[Problem]:
@@ -157,15 +140,30 @@ def _check(kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _read_env_config(file: str) -> tuple[dict[str, Any], list[Problem]]:
-    document = read_json_file(file)
+    given, problems = read_env_config(file)
+    changes: dict[str, Any] = {"recorder": given.recorder}
+    if given.mem_reuse is not None:
+        changes["mem_reuse"] = given.mem_reuse
+    return changes, problems
+
+
+class EnvConfig(NamedTuple):
+    """What a `mindspore_config.json` says."""
+
+    recorder: Mapping[str, Any] = {}
+    mem_reuse: bool | None = None
+
+
+def read_env_config(file: str, folder: Path | None = None) -> tuple[EnvConfig, list[Problem]]:
+    """Read such a file, and what is wrong with it."""
+    document = read_json_file(file, folder)
     if document.data is None:
-        return {}, list(document.problems)
+        return EnvConfig(), list(document.problems)
     reading = read_sections(file, document.data, ENV_CONFIG_KEYS)
-    values = reading.values
-    recorder = None
-    if "rdr" in document.data:
-        recorder = Recorder(*(values.get(name, MISSING) for name in ("enable", "mode", "path")))
-    changes = {"recorder": recorder}
-    if values.get("mem_reuse") is not None:
-        changes["mem_reuse"] = values["mem_reuse"]
-    return changes, [*document.problems, *reading.problems]
+    recorder = {
+        key.name: reading.values[key.name]
+        for key in RECORDER_KEYS
+        if reading.values.get(key.name) is not None
+    }
+    given = EnvConfig(recorder, reading.values.get("mem_reuse"))
+    return given, [*document.problems, *reading.problems]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opscope.errors import Problem
@@ -75,6 +75,15 @@ def _log(name: str, synonym: str, meaning: str, check: Check) -> tuple[Variable,
     )
 
 
+def _recorder(name: str, meaning: str, check: Check) -> tuple[Variable, Variable]:
+    """A variable about the recorder and our name for it."""
+    theirs, ours = f"MS_RDR_{name}", f"OPSCOPE_RECORD_{name}"
+    return (
+        Variable(theirs, "now", meaning, check),
+        Variable(ours, "now", f"{meaning}; wins over {theirs}", check),
+    )
+
+
 _ALL = (
     Variable("OPSCOPE_DUMP_CONFIG", "now", "the dump config; wins over MINDSPORE_DUMP_CONFIG"),
     Variable("OPSCOPE_DISABLE", "now", "1 switches opscope off entirely", switch),
@@ -100,9 +109,12 @@ _ALL = (
         "0 also dumps outputs that nothing ever reads",
         _BIT,
     ),
-    Variable("MS_RDR_ENABLE", "later", "switches the flight recorder on", _BIT),
-    Variable("MS_RDR_MODE", "later", "when the recording is exported", one_of("1", "2")),
-    Variable("MS_RDR_PATH", "later", "where the recording is exported to", absolute),
+    *_recorder("ENABLE", "1 switches the recorder on, 0 off", _BIT),
+    *_recorder("MODE", "1: export what ends abnormally; 2: always", one_of("1", "2")),
+    *_recorder("PATH", "where the recorder exports to; an absolute path", absolute),
+    Variable(
+        "OPSCOPE_RECORD_HANG", "now", "seconds without an operator that count as a hang", whole(0)
+    ),
     Variable("ENABLE_MS_DEBUGGER", "now", "connects the training to a server, and waits", switch),
     Variable("MS_DEBUGGER_HOST", "now", "the host of that server"),
     Variable("MS_DEBUGGER_PORT", "now", "the port of that server", whole(1, 65535)),
@@ -138,6 +150,8 @@ class Environment:
     server: str = ""
     """host:port of the server that the training is to wait for."""
     small_memory: bool = False
+    recorder: Mapping[str, object] = field(default_factory=dict)
+    """What is said of the recorder: enable, mode, path, hang."""
     rank: int = 0
     problems: tuple[Problem, ...] = ()
     notices: tuple[str, ...] = ()
@@ -176,6 +190,7 @@ def _environment(
         page=bool(values.get("OPSCOPE_PAGE", True)),
         server=_server(values),
         small_memory=values.get("MS_DEBUGGER_PARTIAL_MEM") == "1",
+        recorder=_recorder_settings(values),
         rank=rank if isinstance(rank, int) else 0,
         problems=tuple(problems),
         notices=tuple(notices),
@@ -187,6 +202,19 @@ def _server(values: Mapping[str, object]) -> str:
         return ""
     host, port = values.get("MS_DEBUGGER_HOST", "127.0.0.1"), values.get("MS_DEBUGGER_PORT", 50051)
     return f"{host}:{port}"
+
+
+def _recorder_settings(values: Mapping[str, object]) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for prefix in ("MS_RDR_", "OPSCOPE_RECORD_"):
+        for name in ("ENABLE", "MODE", "PATH", "HANG"):
+            if prefix + name in values:
+                given[name.lower()] = values[prefix + name]
+    if "enable" in given:
+        given["enable"] = given["enable"] == "1"
+    if "mode" in given:
+        given["mode"] = int(str(given["mode"]))
+    return given
 
 
 def _set_ones(environ: Mapping[str, str]) -> Iterator[Variable]:

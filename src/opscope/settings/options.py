@@ -12,6 +12,7 @@ from opscope.errors import MISSING, Problem
 from opscope.settings.checks import (
     Check,
     InvalidError,
+    Item,
     boolean,
     checked,
     did_you_mean,
@@ -25,6 +26,9 @@ from opscope.settings.environment import SOURCE as ENVIRONMENT
 from opscope.settings.environment import Environment, whole
 from opscope.settings.iterations import Iterations
 from opscope.settings.projectfile import ProjectFile
+from opscope.settings.recorder import RECORDER_KEYS
+from opscope.settings.recorder import SECTION as RECORDER
+from opscope.settings.sections import read_sections
 from opscope.settings.sizes import parse_size
 
 COMMAND_LINE = "command line"
@@ -91,10 +95,25 @@ def _size_or_none(value: object) -> int:
     return 0 if value in ("none", 0, "0") else parse_size(value)
 
 
+def _recorder(value: object) -> dict[str, object]:
+    """The table of a project file that says what the recorder does."""
+    if not isinstance(value, dict):
+        raise InvalidError(f"must be a table, not {kind(value)}")
+    reading = read_sections("", {RECORDER: value}, RECORDER_KEYS)
+    if reading.problems:
+        bad = [Item(p.key.removeprefix(RECORDER), p.value, p.message) for p in reading.problems]
+        raise InvalidError("has bad keys", bad)
+    return {name: reading.values[name] for name in reading.given}
+
+
 OPTIONS: dict[str, Check] = {
     "dump": _path,
     "watch": _word,
     "record": boolean,
+    "stats": boolean,
+    "write_run": boolean,
+    "config": _path,
+    "rdr": _recorder,
     "page": boolean,
     "every": _number(1),
     "steps": Iterations.parse,
@@ -116,7 +135,7 @@ OPTIONS: dict[str, Check] = {
 }
 """Every option by the name it has in a project file."""
 
-NEGATED = {"no_record": "record", "no_page": "page"}
+NEGATED = {"no_record": "record", "no_stats": "stats", "no_page": "page"}
 """Flags that switch an option off."""
 
 

@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from opscope.errors import ConfigError, OpscopeError, Problem
+from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.settings.checks import InvalidError
+from opscope.settings.context import current_context, read_env_config
 from opscope.settings.dump import DumpSettings, load_dump_settings
 from opscope.settings.dump_keys import DOTTED
-from opscope.settings.environment import read_environment
+from opscope.settings.environment import Environment, read_environment
 from opscope.settings.iterations import ALL_STEPS, Iterations
 from opscope.settings.options import (
     COMMAND_LINE,
@@ -23,6 +25,8 @@ from opscope.settings.options import (
 )
 from opscope.settings.paths import is_file, writable_directory
 from opscope.settings.projectfile import read_project_file
+from opscope.settings.recorder import RecorderSettings
+from opscope.settings.recorder import merged as merged_recorder
 from opscope.settings.wire import WIRE_VERSION, decode, encode
 
 
@@ -33,7 +37,9 @@ class RunSettings:
     dump: DumpSettings | None = None
     watch: str = "recommended"
     """Watchpoints: "none", "recommended", a file or a specification."""
-    record: bool = True
+    recorder: RecorderSettings = field(default_factory=RecorderSettings)
+    stats: bool = True
+    """Whether statistics are computed; without them nothing is watched."""
     page: bool = True
     every: int = 1
     """Look at one step in so many."""
@@ -79,18 +85,28 @@ class RunSettings:
     @property
     def watches(self) -> bool:
         """Whether any watchpoint is set."""
-        return self.watch != "none"
+        return self.watch != "none" and self.stats
 
     @property
     def writes_run(self) -> bool:
-        """Whether there is a run directory; a dump alone needs none."""
-        wanted = self.record or self.watches
-        return wanted and not self.disabled and (self.dump is None or self.run_asked)
+        """Whether statistics go to a run directory; a dump alone needs none."""
+        return self.stats and not self.disabled and (self.dump is None or self.run_asked)
+
+    @property
+    def records(self) -> bool:
+        """Whether the recorder is on."""
+        return self.recorder.enable and not self.disabled
+
+    @property
+    def has_run_directory(self) -> bool:
+        """Whether anything is written to one."""
+        return self.writes_run or (self.records and not self.recorder.path)
 
     @property
     def active(self) -> bool:
         """Whether anything is switched on at all."""
-        wanted = self.dump is not None or self.writes_run or self.saves_graphs
+        captured = self.dump is not None or self.writes_run or self.saves_graphs
+        wanted = captured or self.records
         return wanted and not self.disabled
 
     def to_json(self) -> str:
@@ -105,6 +121,7 @@ class RunSettings:
             data = json.loads(text)
             if data.pop("version") != WIRE_VERSION:
                 raise ValueError("written by another version")
+            data["recorder"] = RecorderSettings(**data["recorder"])
             if data["dump"] is not None:
                 data["dump"] = DumpSettings(**decode(data["dump"]))
             return cls(**decode(data))
@@ -122,12 +139,13 @@ def load_run_settings(
     cwd: Path,
     source: str = COMMAND_LINE,
     further: Mapping[str, FurtherCheck] | None = None,
+    records: bool = False,
 ) -> RunSettings:
     """Merge all sources, or raise ConfigError with every problem of all of them.
 
     Keys of `flags` that are no option are left alone, so `vars(args)` can be passed as it is.
     `source` is what problems call the flags. `further` has checks of options by their names, for
-    what this folder knows nothing of.
+    what this folder knows nothing of. `records` says whether the recorder is on unless told.
     """
     environment = read_environment(environ)
     if environment.disabled:
@@ -143,9 +161,17 @@ def load_run_settings(
     dump = _load_dump(merged.get("dump"), environ, problems)
     _check_further(merged, further or {}, problems)
     run_dir = _load_run_dir(merged.get("run_dir"), problems)
+    asks_for_run = _asks_for_run(layers)
+    recorder = _load_recorder(
+        layers, environment, records and (dump is None or asks_for_run), problems
+    )
+    if recorder.enable and not recorder.path and dump is not None and not asks_for_run:
+        problems.append(_needs_path(layers))
+    problems += _contradictions(layers[0])
     if problems:
         raise ConfigError(list(_unique(problems)))
-    settings = _settings(merged, dump, run_dir, _asks_for_run(layers))
+    settings = _settings(merged, dump, run_dir, asks_for_run)
+    settings = replace(settings, recorder=recorder)
     settings = replace(
         settings, saves_graphs=environment.saves_graphs, small_memory=environment.small_memory
     )
@@ -170,6 +196,43 @@ def _load_dump(
     except ConfigError as error:
         problems += [_with_origin(problem, given) for problem in error.problems]
         return None
+
+
+def _load_recorder(
+    layers: Sequence[Layer], environment: Environment, records: bool, problems: list[Problem]
+) -> RecorderSettings:
+    """Flags, then the config file, then the environment, then the project."""
+    flags, _, project = (layer.options for layer in layers)
+    sources: list[Mapping[str, Any]] = []
+    for options in (flags, project):
+        if "record" in options:
+            sources.append({"enable": options["record"].value})
+        if "config" in options:
+            config, found = read_env_config(options["config"].value, options["config"].folder)
+            problems += found
+            sources.append(config.recorder)
+        if options is flags:
+            sources.append(current_context().recorder)
+            sources.append(environment.recorder)
+    if "rdr" in project:
+        sources.append(project["rdr"].value)
+    return merged_recorder(sources, records)
+
+
+def _needs_path(layers: Sequence[Layer]) -> Problem:
+    given = next((each.options["record"] for each in layers if "record" in each.options), None)
+    file, key = (given.file, given.key) if given else ("recorder", "rdr.path")
+    return Problem(
+        file, key, MISSING, "needs a path for the recorder beside a dump: rdr.path or MS_RDR_PATH"
+    )
+
+
+def _contradictions(flags: Layer) -> Iterator[Problem]:
+    """What needs statistics cannot be asked for together with having none."""
+    stats, watch = flags.options.get("stats"), flags.options.get("watch")
+    if stats is not None and not stats.value and watch is not None and watch.value != "none":
+        message = f"contradicts {stats.key}: watchpoints are checked on statistics"
+        yield Problem(watch.file, watch.key, watch.value, message)
 
 
 def _with_origin(problem: Problem, given: Given) -> Problem:
@@ -201,7 +264,8 @@ def _load_run_dir(given: Given | None, problems: list[Problem]) -> Path | None:
 def _settings(
     merged: Mapping[str, Given], dump: DumpSettings | None, run_dir: Path | None, run_asked: bool
 ) -> RunSettings:
-    values = {name: given.value for name, given in merged.items()}
+    others = ("record", "rdr", "config", "write_run")
+    values = {name: given.value for name, given in merged.items() if name not in others}
     values |= {"dump": dump, "run_dir": run_dir, "run_asked": run_asked}
     watch = merged.get("watch")
     if watch is not None and is_file(watch.folder / watch.value):
@@ -227,13 +291,13 @@ def _refuse_empty_dump(settings: RunSettings, merged: Mapping[str, Given]) -> No
 
 
 def _asks_for_run(layers: Sequence[Layer]) -> bool:
-    """Whether a run is wanted beside a dump: by a flag, or by `record = true` in a project."""
+    """Whether a run is wanted beside a dump: by a flag, or by `write_run = true` in a project."""
     flags, *others = (layer.options for layer in layers)
     watch = flags.get("watch")
-    asked_to_record = any(
-        options["record"].value for options in (flags, *others) if "record" in options
+    asked = any(
+        options["write_run"].value for options in (flags, *others) if "write_run" in options
     )
-    return "run_dir" in flags or (watch is not None and watch.value != "none") or asked_to_record
+    return "run_dir" in flags or (watch is not None and watch.value != "none") or asked
 
 
 def _notices(settings: RunSettings, flags: Layer) -> Iterator[str]:

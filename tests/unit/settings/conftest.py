@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opscope.messages import forget_said
-from opscope.settings.context import reset_context
+from opscope.settings.context import on_context, reset_context
 
 WriteConfig = Callable[..., str]
 
@@ -34,5 +34,6 @@ def write_config(tmp_path: Path) -> WriteConfig:
 def fresh_context() -> Iterator[None]:
     forget_said()
     reset_context()
+    on_context(lambda: None)  # or a recorder would start in this process
     yield
     reset_context()

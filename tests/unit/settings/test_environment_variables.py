@@ -25,6 +25,10 @@ GOOD: dict[str, list[str]] = {
     "MS_RDR_ENABLE": ["0", "1"],
     "MS_RDR_MODE": ["1", "2"],
     "MS_RDR_PATH": ["/rdr"],
+    "OPSCOPE_RECORD_ENABLE": ["0", "1"],
+    "OPSCOPE_RECORD_MODE": ["1", "2"],
+    "OPSCOPE_RECORD_PATH": ["/rdr"],
+    "OPSCOPE_RECORD_HANG": ["0", "600"],
     "ENABLE_MS_DEBUGGER": ["1", "True", "0", "false"],
     "MS_DEBUGGER_HOST": ["127.0.0.1"],
     "MS_DEBUGGER_PORT": ["1", "65535"],
@@ -57,6 +61,10 @@ BAD: dict[str, list[str]] = {
     "MS_RDR_ENABLE": ["yes", "2"],
     "MS_RDR_MODE": ["0", "3"],
     "MS_RDR_PATH": ["relative"],
+    "OPSCOPE_RECORD_ENABLE": ["yes", "2"],
+    "OPSCOPE_RECORD_MODE": ["0", "3"],
+    "OPSCOPE_RECORD_PATH": ["relative"],
+    "OPSCOPE_RECORD_HANG": ["-1", "soon"],
     "ENABLE_MS_DEBUGGER": ["2"],
     "MS_DEBUGGER_PORT": ["0", "65536", "http"],
     "MS_DEBUGGER_PARTIAL_MEM": ["2"],
@@ -110,9 +118,14 @@ def test_empty_is_as_good_as_unset(name: str, value: str) -> None:
     assert read_environment({name: value}) == read_environment({})
 
 
-def test_one_notice_for_all_that_come_later() -> None:
-    environment = read_environment({"MS_RDR_ENABLE": "1", "MS_RDR_MODE": "1", "PATH": "/bin"})
-    assert environment.notices == ("environment: MS_RDR_ENABLE, MS_RDR_MODE have no effect yet",)
+def test_the_recorder() -> None:
+    theirs = {"MS_RDR_ENABLE": "1", "MS_RDR_MODE": "2", "MS_RDR_PATH": "/theirs"}
+    expected = {"enable": True, "mode": 2, "path": "/theirs"}
+    assert read_environment(theirs).recorder == expected
+    ours = {"OPSCOPE_RECORD_ENABLE": "0", "OPSCOPE_RECORD_PATH": "/o", "OPSCOPE_RECORD_HANG": "7"}
+    expected |= {"enable": False, "path": "/o", "hang": 7}
+    assert read_environment(theirs | ours).recorder == expected
+    assert read_environment(theirs).notices == ()
 
 
 def test_problems_of_all_variables_at_once() -> None:

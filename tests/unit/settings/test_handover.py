@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from opscope.errors import OpscopeError
 from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
 from opscope.settings.iterations import Iterations
+from opscope.settings.recorder import RecorderSettings
 from opscope.settings.run import RunSettings, load_run_settings
 
 WriteConfig = Callable[..., str]
@@ -72,7 +73,10 @@ def test_settings_can_be_pickled(full: RunSettings) -> None:
     st.builds(
         RunSettings,
         watch=st.text(),
-        record=st.booleans(),
+        stats=st.booleans(),
+        recorder=st.builds(
+            RecorderSettings, st.booleans(), st.sampled_from([1, 2]), st.text(), st.integers(0, 9)
+        ),
         every=st.integers(1, 10**9),
         steps=st.sampled_from(["all", "0", "3-9|12"]).map(Iterations.parse),
         scope=st.none() | st.text(),

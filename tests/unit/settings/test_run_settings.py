@@ -27,7 +27,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert settings == RunSettings()
     assert settings.dump is None
     assert settings.watch == "recommended"
-    assert settings.record
+    assert settings.stats and not settings.records
     assert settings.page
     assert settings.every == 1
     assert settings.steps.all
@@ -58,7 +58,7 @@ def test_all_flags(tmp_path: Path) -> None:
     }
     settings = load_run_settings(flags, {}, tmp_path)
     assert settings.watch == "none"
-    assert not settings.record
+    assert not settings.records
     assert not settings.page
     assert settings.every == 5
     assert settings.steps == Iterations.parse("100-200")
@@ -146,7 +146,7 @@ def test_project_file(tmp_path: Path) -> None:
     below = tmp_path / "below"
     below.mkdir()
     settings = load_run_settings({}, {}, below)
-    assert (settings.watch, settings.record, settings.page) == ("none", False, False)
+    assert (settings.watch, settings.records, settings.page) == ("none", False, False)
     assert (settings.every, settings.scope, settings.keep_runs) == (4, "*", 2)
     assert settings.steps == Iterations.parse("0-9")
     assert settings.run_dir == tmp_path / "runs"
@@ -238,16 +238,17 @@ def test_a_missing_dump_config_says_who_named_it(tmp_path: Path) -> None:
         ({}, False, True),
         ({"no_record": True}, False, True),
         ({"watch": "none"}, False, True),
-        ({"no_record": True, "watch": "none"}, False, False),
-        ({"no_record": True, "watch": "none", "run_dir": "runs"}, False, False),
+        ({"no_record": True, "watch": "none"}, False, True),
+        ({"no_stats": True}, False, False),
+        ({"no_stats": True, "watch": "none", "run_dir": "runs"}, False, False),
         ({}, True, False),
         ({"no_record": False, "no_page": False}, True, False),
         ({"no_page": True, "steps": "0", "budget": "1MB"}, True, False),
         ({"run_dir": "runs"}, True, True),
         ({"watch": "recommended"}, True, True),
         ({"watch": "none"}, True, False),
-        ({"record": True}, True, True),
-        ({"no_record": True, "watch": "none", "run_dir": "runs"}, True, False),
+        ({"write_run": True}, True, True),
+        ({"no_stats": True, "watch": "none", "run_dir": "runs"}, True, False),
     ],
 )
 def test_writes_run(
@@ -269,7 +270,7 @@ def test_a_project_can_ask_for_a_run_beside_dumps(
     flags = {"dump": write_config()}
     (tmp_path / "opscope.toml").write_text('run_dir = "runs"\nwatch = "recommended"')
     assert not load_run_settings(flags, {}, tmp_path).writes_run
-    (tmp_path / "opscope.toml").write_text("record = true")
+    (tmp_path / "opscope.toml").write_text("write_run = true")
     assert load_run_settings(flags, {}, tmp_path).writes_run
 
 
@@ -321,11 +322,8 @@ def test_something_must_be_left_of_a_dump(
 def test_notices(tmp_path: Path, write_config: WriteConfig) -> None:
     file = write_config({"kernels": ["conv"]})
     flags: dict[str, object] = {"dump": file, "steps": "0-5", "every": 2}
-    settings = load_run_settings(flags, {"MS_RDR_ENABLE": "1"}, tmp_path)
+    settings = load_run_settings(flags, {}, tmp_path)
     assert settings.dump is not None
-    assert settings.notices == (
-        "environment: MS_RDR_ENABLE has no effect yet",
-        *settings.dump.notices,
-    )
-    nothing = load_run_settings({"no_record": True, "watch": "none"}, {}, tmp_path)
+    assert settings.notices == settings.dump.notices
+    nothing = load_run_settings({"no_stats": True}, {}, tmp_path)
     assert nothing.notices == ("nothing is switched on: the script runs unobserved",)

@@ -191,6 +191,14 @@ PyObject* py_set_state(PyObject*, PyObject* arguments) {
   });
 }
 
+PyObject* py_link_recorder(PyObject*, PyObject* arguments) {
+  unsigned long long noter = 0, mute = 0;
+  if (!PyArg_ParseTuple(arguments, "KK", &noter, &mute)) return nullptr;
+  node_noter() = reinterpret_cast<NodeNoter>(noter);
+  muter() = reinterpret_cast<Muter>(mute);
+  return none();
+}
+
 PyObject* py_remove(PyObject*, PyObject*) {
   observe(false);
   if (hook != nullptr) {
@@ -418,6 +426,7 @@ PyMethodDef methods[] = {
      "The opposite, with what that returned and whether the code inside raised."},
     {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
+    {"link_recorder", py_link_recorder, METH_VARARGS, "Tell the recorder of nodes and of our code."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "recorder_link.h"
 #include "roles.h"
 #include "texts.h"
 #include "watching.h"
@@ -172,6 +173,7 @@ inline void watch(Call& call, Arguments arguments) {
     begin_in_python(call);
   }
   number_nodes(state, call.node.get());
+  tell_recorder(call.node_id);
 }
 
 // The autograd nodes made so far belong to the call around what comes now.
@@ -238,6 +240,7 @@ inline void conclude(Call& call, Arguments results, bool raised) {
       checked(PyObject_CallNoArgs(hook->forward_begins.get()));
     }
     begin_in_python(call);
+    tell_recorder(call.node_id);
   }
   number_nodes(state, call.node.get());
   if (call.interrupted) return;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder_link.h"
 #include "flat_map.h"
 #include "generated/capture.h"
 #include "known.h"
@@ -194,9 +195,11 @@ class NotWatched {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(
         at::impl::TorchFunctionDisabledState::ALL_DISABLED);
     ++here().muted;
+    mute_recorder(1);
   }
   ~NotWatched() {
     --here().muted;
+    mute_recorder(-1);
     at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
   }
   NotWatched(const NotWatched&) = delete;

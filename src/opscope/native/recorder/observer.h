@@ -1,0 +1,359 @@
+// What torch calls before and after every operator: one record for each that the program calls.
+//
+// Operators that run inside another one only leave their name in its record.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <ATen/SequenceNumber.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#if __has_include(<torch/csrc/distributed/c10d/ProcessGroup.hpp>)
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#define OPSCOPE_GROUPS
+#endif
+
+#include <deque>
+#include <exception>
+#include <memory>
+
+#include "ring.h"
+#include "sites.h"
+
+namespace opscope {
+
+// Where an operator of the forward pass ran, by the number autograd gives to what it makes.
+struct Forward {
+  int64_t number = -1;
+  uint64_t thread = 0;
+  uint32_t scope = 0, site = 0;
+};
+constexpr size_t kForwards = 1 << 15;
+constexpr int64_t kNear = 16;  // so many nodes of autograd one call may make
+
+inline Forward* forwards() {
+  static auto* all = new Forward[kForwards];
+  return all;
+}
+
+struct Backward {
+  uint32_t name = 0, scope = 0, site = 0;
+};
+
+struct NumberHash {
+  size_t operator()(uint64_t number) const {
+    return static_cast<size_t>(number * 0x9e3779b97f4a7c15u >> 20);
+  }
+};
+
+// What is known per thread.
+struct Watcher {
+  int depth = 0;   // operators under way
+  int muted = 0;   // code of ours under way
+  int backward_depth = 0;
+  uint64_t sequence = 0;  // of the record under way, and the record
+  Record* record = nullptr;
+  int exceptions = 0;
+  uint32_t scope = 0;
+  uint8_t phase = kSetup;
+  uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid));
+  Backward backward;
+  uint64_t generation = 0;  // of rings: names of another are void
+  FlatMap<const char*, std::pair<uint32_t, uint64_t>, AddressHash> operators;
+  FlatMap<uint64_t, uint32_t, NumberHash> texts;
+  Sites sites;
+};
+
+inline std::atomic<uint64_t>& generation() {
+  static std::atomic<uint64_t> count{0};
+  return count;
+}
+
+inline Watcher& here() {
+  static thread_local Watcher* watcher = nullptr;
+  if (watcher == nullptr) watcher = new Watcher();  // threads are few; no destructor runs too early
+  if (watcher->generation != generation().load(std::memory_order_relaxed)) {
+    watcher->operators.clear();
+    watcher->texts.clear();
+    watcher->sites = Sites();
+    watcher->generation = generation().load();
+    watcher->scope = 0;
+    watcher->depth = watcher->backward_depth = 0;
+    watcher->record = nullptr;
+  }
+  return *watcher;
+}
+
+inline uint32_t operator_number(Watcher& watcher, const char* name) {
+  // The address of a name is torch's own for operators; its first bytes tell if it was used again.
+  uint64_t start = 0;
+  std::memcpy(&start, name, strnlen(name, sizeof start));
+  auto& known = watcher.operators[name];
+  if (known.first != 0 && known.second == start) return known.first;
+  known = {names().number_of(kNameOperator, name), start};
+  return known.first;
+}
+
+// The same for names that autograd makes anew for each call.
+inline uint32_t text_number(Watcher& watcher, const char* name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char* at = name; *at != 0; ++at) {
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001b3u;
+  }
+  uint32_t& known = watcher.texts[hash];
+  if (known == 0) known = names().number_of(kNameOperator, name);
+  return known;
+}
+
+// Autograd's engine tells of each of its nodes as if that were an operator.
+inline bool is_engine(const char* name) { return std::strncmp(name, "autograd::engine", 16) == 0; }
+
+inline const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) return &value.toTensor();
+    } else if (value.isTensorList()) {
+      const auto list = value.toListRef();
+      if (!list.empty() && list[0].isTensor() && list[0].toTensor().defined()) {
+        return &list[0].toTensor();
+      }
+    }
+  }
+  return nullptr;
+}
+
+inline void describe(Record& record, const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  record.dtype = static_cast<uint8_t>(tensor.scalar_type());
+  const at::Device device = tensor.device();
+  record.device = static_cast<uint8_t>(device.type());
+  record.device_index = device.index();
+  if (impl->layout() != c10::kStrided || impl->is_python_dispatch()) {
+    return;  // sizes may run code of others
+  }
+  record.numel = static_cast<uint64_t>(impl->sym_numel().is_heap_allocated() ? 0 : impl->numel());
+  if (impl->has_storage() && impl->storage()) {
+    record.address = reinterpret_cast<uint64_t>(impl->unsafe_storage().data());
+    record.bytes = impl->unsafe_storage().sym_nbytes().is_heap_allocated()
+                       ? 0
+                       : impl->unsafe_storage().nbytes();
+  }
+  if (device.type() == c10::kCUDA || device.type() == c10::kXPU) {
+    const auto* guard = c10::impl::device_guard_impl_registry[static_cast<size_t>(device.type())].load();
+    if (guard != nullptr) record.stream = static_cast<uint16_t>(guard->getStream(device).id());
+  }
+}
+
+// The group of a collective and its number there, counted alike by all ranks.
+inline void describe_collective(Record& record, c10::ArrayRef<const c10::IValue> inputs) {
+  static std::mutex mutex;
+  static auto* counts = new std::unordered_map<std::string, uint32_t>();
+  record.flags |= kCollective;
+#ifdef OPSCOPE_GROUPS
+  for (const c10::IValue& value : inputs) {
+    if (!value.isCustomClass()) continue;
+    const auto holder = value.toObjectRef().getSlot(0).toCapsule();
+    const auto* group = dynamic_cast<const c10d::ProcessGroup*>(holder.get());
+    if (group == nullptr) continue;
+    const std::string& name = group->getGroupName();
+    const std::lock_guard<std::mutex> lock(mutex);
+    record.collective = ++(*counts)[name];
+    record.group = static_cast<uint16_t>(names().number_of(kNameGroup, name));
+    return;
+  }
+#endif
+}
+
+inline bool is_collective(const char* name) { return std::strncmp(name, "c10d::", 6) == 0; }
+
+inline bool is_transport(const char* name) {
+  for (const char* prefix : {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:"}) {
+    if (std::strncmp(name, prefix, std::strlen(prefix)) == 0) return true;
+  }
+  return false;
+}
+
+// A collective on the CPU goes on when its call has returned; a thread of its own does the work, and
+// tells of it under another name: c10d::allreduce_ is gloo:all_reduce there.
+struct Transport : at::ObserverContext {
+  Transport(Record* record, uint64_t sequence) : record(record), sequence(sequence) {}
+  Record* record;
+  uint64_t sequence;
+};
+
+// What both names have in common.
+inline std::string_view kind_of_collective(const char* name) {
+  const char* after = std::strchr(name, ':');
+  std::string plain;
+  for (const char* at = after == nullptr ? name : after; *at != 0; ++at) {
+    if (*at != '_' && *at != ':') plain += *at;
+  }
+  for (const std::string_view kind : {"reducescatter", "allreduce", "allgather", "alltoall",
+                                      "broadcast", "barrier", "reduce", "gather", "scatter"}) {
+    if (plain.find(kind) != std::string::npos) return kind;
+  }
+  return "";
+}
+
+inline bool is_waited_for(const char* name) {
+  const std::string_view kind = kind_of_collective(name);
+  return !kind.empty() && kind != "reducescatter";
+}
+
+class Waiting {
+ public:
+  struct Entry {
+    const char* name;
+    Record* record;
+    uint64_t sequence;
+  };
+  void add(Entry entry) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (entries_.size() >= kMost) entries_.pop_front();
+    entries_.push_back(entry);
+  }
+  std::unique_ptr<at::ObserverContext> take(const char* name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+      if (kind_of_collective(at->name) != kind_of_collective(name)) continue;
+      auto found = std::make_unique<Transport>(at->record, at->sequence);
+      entries_.erase(at);
+      return found;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  std::mutex mutex_;
+  std::deque<Entry> entries_;
+};
+
+inline Waiting& waiting() {
+  static auto* all = new Waiting();
+  return *all;
+}
+
+inline void enter_backward(Watcher& watcher, const at::RecordFunction& fn) {
+  ++watcher.backward_depth;
+  watcher.backward = {text_number(watcher, fn.name()), 0, 0};
+  const int64_t number = fn.seqNr();
+  for (int64_t back = 0; number >= back && back < kNear; ++back) {
+    const Forward& found = forwards()[static_cast<size_t>(number - back) % kForwards];
+    if (found.number == number - back && found.thread == fn.forwardThreadId()) {
+      watcher.backward.scope = found.scope;
+      watcher.backward.site = found.site;
+      return;
+    }
+  }
+}
+
+inline void begin(Watcher& watcher, const at::RecordFunction& fn) {
+  const uint64_t sequence = ring.field(kHeadField).fetch_add(1, std::memory_order_relaxed) + 1;
+  Record& record = ring.records[(sequence - 1) & ring.mask];
+  record.sequence.store(0, std::memory_order_relaxed);
+  std::memset(reinterpret_cast<char*>(&record) + 8, 0, sizeof record - 8);
+  record.op = operator_number(watcher, fn.name());
+  record.thread = watcher.thread;
+  record.step = static_cast<int32_t>(ring.field(kStepField).load(std::memory_order_relaxed));
+  record.phase = watcher.phase;
+  record.scope = watcher.scope;
+  if (watcher.backward_depth != 0) {
+    record.phase = kBackward;
+    record.autograd = watcher.backward.name;
+    record.scope = watcher.backward.scope;
+    record.site = watcher.backward.site;
+  } else {
+    record.site = watcher.sites.current();
+    const int64_t number = fn.seqNr();
+    if (number >= 0) {
+      forwards()[static_cast<size_t>(number) % kForwards] = {
+          number, at::RecordFunction::currentThreadId(), record.scope, record.site};
+    }
+  }
+  const auto inputs = fn.inputs();
+  if (const at::Tensor* tensor = first_tensor(inputs)) describe(record, *tensor);
+  if (is_collective(fn.name())) {
+    describe_collective(record, inputs);
+    if (record.device == 0 && is_waited_for(fn.name())) {
+      record.flags |= kWaits;
+      waiting().add({fn.name(), &record, sequence});
+    }
+  }
+  watcher.record = &record;
+  watcher.sequence = sequence;
+  watcher.exceptions = std::uncaught_exceptions();
+  record.start = now();
+  record.sequence.store(sequence, std::memory_order_release);
+}
+
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  Watcher& watcher = here();
+  if (fn.scope() == at::RecordScope::USER_SCOPE) {
+    return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
+  }
+  if (!ring.active.load(std::memory_order_relaxed)) return nullptr;
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    enter_backward(watcher, fn);
+    return nullptr;
+  }
+  if (is_engine(fn.name())) {
+    ++watcher.backward_depth;
+    watcher.backward = {};
+    return nullptr;
+  }
+  if (watcher.depth++ == 0) {
+    if (watcher.muted == 0) begin(watcher, fn);
+  } else if (watcher.record != nullptr && watcher.record->sequence == watcher.sequence) {
+    watcher.record->inner = operator_number(watcher, fn.name());
+  }
+  return nullptr;
+}
+
+inline void finish(Record* record, uint64_t sequence) {
+  if (record != nullptr && record->sequence.load(std::memory_order_relaxed) == sequence) {
+    record->end = now();
+  }
+}
+
+inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (!ring.active.load(std::memory_order_relaxed)) return;
+  if (fn.scope() == at::RecordScope::USER_SCOPE) {
+    auto* transport = static_cast<Transport*>(context);
+    if (transport != nullptr) finish(transport->record, transport->sequence);
+    return;
+  }
+  Watcher& watcher = here();
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    if (watcher.backward_depth > 0) --watcher.backward_depth;
+    return;
+  }
+  if (is_engine(fn.name())) {
+    if (watcher.backward_depth > 0) --watcher.backward_depth;
+    return;
+  }
+  if (watcher.depth > 0 && --watcher.depth != 0) return;
+  Record* record = watcher.record;
+  watcher.record = nullptr;
+  if (record == nullptr || record->sequence != watcher.sequence) return;
+  if (std::uncaught_exceptions() > watcher.exceptions) record->flags |= kRaised;
+  if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
+}
+
+inline void observe(bool on) {
+  static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  if (on == (handle != at::INVALID_CALLBACK_HANDLE)) return;
+  if (on) {
+    handle = at::addGlobalCallback(
+        at::RecordFunctionCallback(&start, &end)
+            .needsInputs(true)
+            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                     at::RecordScope::USER_SCOPE}));
+  } else {
+    at::removeCallback(handle);
+    handle = at::INVALID_CALLBACK_HANDLE;
+  }
+}
+
+}  // namespace opscope

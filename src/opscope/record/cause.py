@@ -1,0 +1,120 @@
+"""How a process ended, decided from what its handlers noted."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.native import shared
+from opscope.record.reading import Marker, RingReader
+
+EXCEPTION, EXIT, KILLED, HANG, HIT, FINISHED = "exception", "exit", "killed", "hang", "hit", "end"
+OUT_OF_MEMORY, DEVICE, FAST_EXIT, RUNNING = "out of memory", "device error", "os._exit", "running"
+_RECENT_NS = 60_000_000_000
+"""A signal that the script handles itself is why it ends if it ends so soon after."""
+_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
+_DEVICE_WORDS = ("CUDA error", "device-side assert", "illegal memory access", "CUDNN_STATUS")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A word for how it ended, and a sentence."""
+
+    kind: str
+    text: str
+
+    @property
+    def is_abnormal(self) -> bool:
+        """Whether training did not simply end."""
+        return self.kind not in (FINISHED, RUNNING)
+
+
+def of_exception(kind: str, message: str, thread: str = "") -> Cause:
+    """How an exception ends a training."""
+    where = f" in the thread {thread}" if thread else ""
+    text = f"{kind}: {message}" if message else kind
+    names = kind.lower()
+    if kind == KeyboardInterrupt.__name__:
+        return Cause("SIGINT", f"interrupted{where} ({kind})")
+    if "outofmemory" in names or kind == "MemoryError" or _has(message, _MEMORY_WORDS):
+        return Cause(OUT_OF_MEMORY, f"out of memory{where}: {text}")
+    if _has(message, _DEVICE_WORDS):
+        return Cause(DEVICE, f"the device failed{where}: {text}")
+    return Cause(EXCEPTION, f"exception{where}: {text}")
+
+
+def _has(message: str, words: tuple[str, ...]) -> bool:
+    return any(word.lower() in message.lower() for word in words)
+
+
+def of_ring(ring: RingReader, alive: bool, oom_kills: int = 0) -> Cause:
+    """How the process of a ring ended, or that it has not."""
+    markers = ring.markers
+    last = markers[-1] if markers else None
+    if last is not None and (found := _noted(ring, markers, last, alive)) is not None:
+        return found
+    if alive:
+        return Cause(RUNNING, "it is still running")
+    if oom_kills > ring.number("oom_kills"):
+        return Cause(
+            OUT_OF_MEMORY,
+            "killed from outside (SIGKILL, or the machine stopped), and the kernel has killed "
+            f"{oom_kills - ring.number('oom_kills')} of its control group for want of memory since "
+            "it started",
+        )
+    return Cause(KILLED, "killed from outside (SIGKILL, or the machine stopped)")
+
+
+def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -> Cause | None:
+    if last.kind == shared.MARKER_HANG:
+        return _hang(ring, last, alive)
+    if alive:
+        return None
+    ended = any(marker.kind == shared.MARKER_FINISHED for marker in markers)
+    after = " after the program had ended" if ended else ""
+    if last.kind == shared.MARKER_SIGNAL:
+        return Cause(name_of(last.number), f"{name_of(last.number)}{after}{_address(last)}")
+    if last.kind == shared.MARKER_EXCEPTION:
+        return of_exception(last.text or "an exception", "")
+    if last.kind == shared.MARKER_FAST_EXIT:
+        return Cause(FAST_EXIT, f"os._exit({last.number})")
+    if (handled := of_handled_signal(ring, last.time_ns)) is not None:
+        return handled
+    if last.kind == shared.MARKER_EXIT and last.number:
+        return Cause(EXIT, f"it left with the code {last.number}")
+    return Cause(FINISHED, "it ended normally")
+
+
+def of_handled_signal(ring: RingReader, end_ns: int) -> Cause | None:
+    """A signal that the script has handled itself, and then ended soon."""
+    signals = [marker for marker in ring.markers if marker.kind == shared.MARKER_SIGNAL]
+    if not signals or end_ns - signals[-1].time_ns > _RECENT_NS:
+        return None
+    name = name_of(signals[-1].number)
+    return Cause(name, f"{name}, which the script handled and then ended")
+
+
+def _hang(ring: RingReader, last: Marker, alive: bool) -> Cause | None:
+    """It hangs, unless operators have run since."""
+    if ring.number("head") != last.detail:
+        return None
+    then = "" if alive else ", then it was killed from outside"
+    return Cause(HANG, f"it hung: no operator ran for {last.number} seconds{then}")
+
+
+def _address(marker: Marker) -> str:
+    return f" at the address {marker.detail:#x}" if marker.detail else ""
+
+
+def name_of(number: int) -> str:
+    """The name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def to_json(cause: Cause) -> dict[str, Any]:
+    """As files have it."""
+    return {"kind": cause.kind, "text": cause.text}

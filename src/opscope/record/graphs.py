@@ -1,0 +1,90 @@
+"""Graphs and execution orders as text, from what a ring has of the last steps."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH
+from opscope.names import attribute_of
+from opscope.record.reading import Operator
+
+_GRAPHS = {"eval": EVAL_GRAPH, "setup": SETUP_GRAPH, "data": DATA_GRAPH}
+_STEPS = 2
+"""So many of the last steps make a graph: the one under way, and a whole one."""
+_INDENT = " " * 7
+HEADER = "NodeExecutionOrder-FullNameWithScope"
+
+
+@dataclass
+class RecordedGraph:
+    """The operators of one graph, each once, in the order of their first call."""
+
+    number: int
+    nodes: dict[str, Operator] = field(default_factory=dict)
+
+
+def graphs_of(operators: Sequence[Operator]) -> list[RecordedGraph]:
+    """The graphs of the last steps that are in a ring."""
+    found: dict[int, RecordedGraph] = {}
+    latest: dict[int, int] = {}
+    for each in reversed(operators):
+        number = _GRAPHS.get(each.phase, TRAINING_GRAPH)
+        latest.setdefault(number, each.step)
+    for each in operators:
+        number = _GRAPHS.get(each.phase, TRAINING_GRAPH)
+        if each.step > latest[number] - _STEPS:
+            graph = found.setdefault(number, RecordedGraph(number))
+            graph.nodes.setdefault(each.name, each)
+    return [found[number] for number in sorted(found)]
+
+
+def render(graph: RecordedGraph) -> str:
+    """A graph as text: operators with what is known of their inputs, names and source lines."""
+    lines = [
+        f"# IR entry: @graph_{graph.number}",
+        f"# Total operators: {len(graph.nodes)}",
+        "",
+    ]
+    for number, each in enumerate(graph.nodes.values()):
+        lines += _operator(number, each)
+    return "\n".join(lines) + "\n"
+
+
+def _operator(number: int, each: Operator) -> Iterator[str]:
+    first = f"<Tensor[{each.dtype}], {each.numel} elements>" if each.dtype else "<None>"
+    yield (
+        f"  %{number}(output) = {each.op_type}({first})"
+        f" {{instance name: {attribute_of(each.scope)}}}"
+    )
+    yield f"{_INDENT}: full_name_with_scope: ({each.name})"
+    yield f"{_INDENT}: operator: {each.op}, phase: {each.phase}"
+    if each.autograd:
+        yield f"{_INDENT}# Backward of: {each.autograd}"
+    yield from (f"{_INDENT}{line}" for line in source_lines(each))
+    yield ""
+
+
+def source_lines(each: Operator) -> Iterator[str]:
+    """The lines of the user's code that an operator comes from, the innermost first."""
+    for frame in each.source:
+        code = linecache.getline(frame.file, frame.line).rstrip()
+        yield f"# In file {frame.file}({frame.line})/{code}/"
+
+
+def execution_order(graph: RecordedGraph) -> str:
+    """The names of a graph's operators in their order."""
+    return "\n".join([HEADER, *graph.nodes]) + "\n"
+
+
+def memory_list(operators: Sequence[Operator]) -> str:
+    """Where the first input of each operator lay, and how large that storage was."""
+    lines = ["step\tsequence\taddress\tbytes\tdevice\tdtype\tfinished\toperator"]
+    lines += [
+        f"{each.step}\t{each.sequence}\t{each.address:#x}\t{each.bytes}\t{each.device}\t"
+        f"{each.dtype}\t{'yes' if each.finished else 'no'}\t{each.name}"
+        for each in operators
+        if each.bytes
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,226 @@
+"""What is noted of each step: loss, learning rate, memory, the batch, random states."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from opscope.capture.guards import plain_torch
+from opscope.record.ring import Ring
+
+_DIGEST_BYTES = 1 << 16
+"""So many bytes at the beginning and at the end of a tensor make its digest."""
+_MOST_TENSORS = 16
+_PATIENCE = 8
+"""So many steps the numbers of a GPU are waited for."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Number:
+    """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._value: float | None = None
+        self._host: Tensor | None = None
+        if not tensor.is_cuda:
+            self._value = float(tensor.item().real)
+        elif not torch.cuda.is_current_stream_capturing():
+            self._host = torch.empty((), dtype=tensor.dtype, pin_memory=True)
+            self._host.copy_(tensor.detach().reshape(()), non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    @property
+    def value(self) -> float | None:
+        """The number, if it is known by now."""
+        if self._host is not None and self._event.query():
+            self._value, self._host = float(self._host.item().real), None
+        return self._value
+
+
+@dataclass
+class _Late:
+    """A step that has ended, some of whose numbers may be on their way."""
+
+    number: int
+    facts: dict[str, Any]
+    losses: list[Number]
+    norm: Number | None
+    is_written: bool = False
+
+
+class StepFacts:
+    """Collects the facts of the step under way and writes them to the ring."""
+
+    def __init__(self, ring: Ring, mute: Any) -> None:
+        self._ring = ring
+        self._mute = mute
+        self._number = 0
+        self._began = time.perf_counter()
+        self._facts: dict[str, Any] = {}
+        self._losses: list[Number] = []
+        self._norm: Number | None = None
+        self._late: deque[_Late] = deque()
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self.batch: list[tuple[str, Tensor]] = []
+        """The tensors of the last batch, kept until the next."""
+
+    @contextlib.contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Tensor code of ours: nobody sees it."""
+        self._mute(1)
+        try:
+            with plain_torch():
+                yield
+        finally:
+            self._mute(-1)
+
+    def begin(self, step: int) -> None:
+        """A step begins."""
+        self._ring["step"] = step
+        self._facts = {"step": step, "time": round(time.time(), 3)}
+        self._losses, self._norm = [], None
+        self._began = time.perf_counter()
+
+    def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
+        """A batch has come: note it at once, for it may be what the step dies of."""
+        new = [
+            (name, tensor)
+            for name, tensor in tensors[:_MOST_TENSORS]
+            if tensor.grad_fn is None and not any(tensor is other for _, other in self.batch)
+        ]
+        if not new:
+            return
+        if self._facts.get("batch") is None:
+            self.batch = []
+            with self.quietly():
+                self._put_random()
+        self.batch += new
+        with self.quietly():
+            known = self._facts.setdefault("batch", [])
+            known += [_description(name, tensor) for name, tensor in new]
+            self._put_values()
+        self._ring.put_step(self._number, self._facts)
+
+    def _put_values(self) -> None:
+        kept = [(n, t) for n, t in self.batch if _is_plain(t)]
+        while not self._put("batch", kept) and kept:
+            kept.pop()
+
+    def _put(self, blob: str, tensors: Sequence[tuple[str, Tensor]]) -> bool:
+        about = {
+            "step": self._facts.get("step"),
+            "tensors": [_header(name, tensor) for name, tensor in tensors],
+        }
+        parts = [(each.data_ptr(), each.numel() * each.element_size()) for _, each in tensors]
+        return self._ring.put_blob(blob, about, parts)
+
+    def _put_random(self) -> None:
+        """The states of torch's, Python's and NumPy's generators before the step."""
+        states = {"torch": torch.get_rng_state(), "python": _python_state()}
+        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+            states["cuda"] = torch.cuda.get_rng_state()
+        self._put("random", list(states.items()))
+        self._facts["rng"] = f"{zlib.crc32(states['torch'].numpy().tobytes()):08x}"
+
+    def add_losses(self, roots: Sequence[Any]) -> None:
+        """A backward begins at these."""
+        with self.quietly():
+            self._losses += [
+                Number(root)
+                for root in roots
+                if isinstance(root, Tensor) and root.numel() == 1 and root.layout == torch.strided
+            ]
+
+    def add_norm(self, norm: Any) -> None:
+        """The script has computed the norm of all gradients, to clip them."""
+        if isinstance(norm, Tensor) and norm.numel() == 1:
+            with self.quietly():
+                self._norm = Number(norm)
+
+    def add_rates(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        plain = [float(rate) for rate in rates[:8] if isinstance(rate, int | float)]
+        if plain:
+            self._facts["lr"] = plain[0] if len(set(plain)) == 1 else plain
+
+    def end(self) -> None:
+        """The step is over."""
+        facts = self._facts
+        facts["seconds"] = round(time.perf_counter() - self._began, 6)
+        facts["rss"] = self._resident()
+        if torch.cuda.is_initialized():
+            facts["allocated"] = torch.cuda.memory_allocated()
+            facts["peak"] = torch.cuda.max_memory_allocated()
+        self._late.append(_Late(self._number, facts, self._losses, self._norm))
+        self._late = deque(each for each in self._late if not self._settle(each))
+        self._number += 1
+
+    def _settle(self, late: _Late) -> bool:
+        """Write the facts of a step that has ended; returns whether all of them are known.
+
+        A GPU may be steps behind with its numbers; without them they are written once.
+        """
+        losses = [loss.value for loss in late.losses]
+        norm = None if late.norm is None else late.norm.value
+        is_whole = None not in losses and (late.norm is None or norm is not None)
+        if losses:
+            late.facts["loss"] = losses[0] if len(losses) == 1 else losses
+        if norm is not None:
+            late.facts["gradient_norm"] = norm
+        if is_whole or not late.is_written:
+            self._ring.put_step(late.number, late.facts)
+            late.is_written = True
+        return is_whole or late.number + _PATIENCE < self._number
+
+    def _resident(self) -> int:
+        return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.batch = []
+        os.close(self._statm)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether the values can be copied as they lie."""
+    on_cpu = tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return bool(on_cpu and tensor.is_contiguous())
+
+
+def _header(name: str, tensor: Tensor) -> dict[str, Any]:
+    return {
+        "name": name,
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "shape": list(tensor.shape),
+    }
+
+
+def _description(name: str, tensor: Tensor) -> dict[str, Any]:
+    about = _header(name, tensor)
+    if _is_plain(tensor) and not tensor.is_conj() and not tensor.is_neg():
+        content = tensor.detach().reshape(-1).view(torch.uint8).numpy()
+        ends = zlib.crc32(content[:_DIGEST_BYTES])
+        if len(content) > _DIGEST_BYTES:
+            ends = zlib.crc32(content[-_DIGEST_BYTES:], ends)
+        about["digest"] = f"{ends:08x}"
+    elif tensor.device.type != "cpu":
+        about["device"] = str(tensor.device)
+    return about
+
+
+def _python_state() -> Tensor:
+    _, numbers, _ = random.getstate()
+    return torch.frombuffer(array("I", numbers), dtype=torch.int32)
