@@ -14,19 +14,28 @@ from pathlib import Path
 from opscope.atomic_files import write_whole
 from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.errors import OpscopeError
+from opscope.read.find import find_run
 from opscope.record.post_mortem import read_stacks_of, report_of
 from opscope.record.render_html import render_html
 from opscope.record.render_text import render_terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a run, an export of the recorder, or a ring")
+    parser.add_argument(
+        "path", metavar="PATH", help='a run (also "last"), an export of the recorder, or a ring'
+    )
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")
     add_json_flag(parser)
 
 
+def _find(text: str) -> Path:
+    """A path, or the run of that name."""
+    path = Path(text)
+    return path if path.exists() else find_run(text)
+
+
 def run(args: argparse.Namespace) -> int:
-    path = Path(args.path)
+    path = _find(args.path)
     report = report_of(path)
     if args.html:
         file = Path(args.html)

@@ -9,6 +9,12 @@ from opscope.native import shared
 _RECORD_H = "record.h"
 
 
+_PHASES = (
+    *("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "DATA", "EARLY_DATA"),
+    *("AFTER_BACKWARD", "AWAITING_FORWARD"),
+)
+
+
 def stats_headers() -> dict[str, str]:
     """The headers of the statistics library, by name."""
     return {_RECORD_H: _record(), "dtype_numbers.h": _dtype_numbers()}
@@ -29,7 +35,6 @@ def _ring() -> str:
     names = ("OPERATOR", "SCOPE", "SITE", "NODE", "GROUP")
     sizes = ("RING_HEADER_BYTES", "RING_MARKERS", "RING_MARKER_BYTES", "RING_MOST_MARKERS")
     limits = ("RING_RECORD_BYTES", "NAME_HEAD_BYTES", "MOST_NAMES")
-    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "TAIL", "LOOSE_TAIL", "DATA")
     return _header(
         "The layout of the file that the recorder writes.",
         _constants("uint64_t", _named("RING_MAGIC", *sizes, *limits)),
@@ -39,7 +44,7 @@ def _ring() -> str:
         _constants("uint32_t", _named(*(f"NAME_{name}" for name in names))),
         _constants("uint8_t", _named("RAISED", "COLLECTIVE", "WAITS")),
         _constants("uint64_t", _named("RING_RUNNING", "RING_FINISHED", "RING_EXPORTED")),
-        _enum("Phase", _named(*phases)),
+        _enum("Phase", _named(*_PHASES)),
     )
 
 
@@ -60,13 +65,11 @@ def _dtype_numbers() -> str:
 
 
 def _capture() -> str:
-    phases = ("SETUP", "FORWARD", "BACKWARD", "OPTIMIZER", "EVAL", "DATA", "EARLY_DATA")
-    after = ("AFTER_BACKWARD", "AWAITING_FORWARD")
     wants = ("INPUT_STATS", "OUTPUT_STATS", "INPUT_VALUES", "OUTPUT_VALUES", "OUTSIDE_STATS")
     limits = {"kMany": shared.MANY_OUTPUTS}
     return _header(
         "What the observer and capture in Python must agree on.",
-        _enum("Phase", _named(*phases, *after)),
+        _enum("Phase", _named(*_PHASES)),
         _enum("Kind", _named("NEW", "SEVERAL", "VIEW", "WRITE", "NOTHING", "GENERAL")),
         _enum("Want", _named(*wants, "PARAMETERS", "ARGUMENTS")),
         _constants("long", _named("MOST_VARIANTS", "MOST_NODES", "KEPT_NUMBERS") | limits),
