@@ -228,6 +228,20 @@ def test_every_skipped_batch_is_noted_and_none_is_a_hit(loop: Loop, tmp_path: Pa
     same_offline(found)
 
 
+def test_a_metric_after_the_last_step_is_no_leaving(tmp_path: Path) -> None:
+    def loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(batch()).square().mean()
+            loss.backward()
+            optimizer.step()
+            assert math.isinf((loss.detach() * 1e4 + 1e3).exp().item())
+
+    found = run(tmp_path, loop)
+    assert found.hits == []
+    same_offline(found)
+
+
 def test_a_batch_with_all_labels_ignored(tmp_path: Path) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         for step in range(5):

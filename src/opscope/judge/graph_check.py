@@ -10,12 +10,15 @@ import numpy as np
 from opscope.calls import Calls
 from opscope.events import TRAINING_GRAPH, Node, Output, Outside, Phase
 from opscope.judge.hits import Hit
+from opscope.judge.origin.birth import Place
 from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.walking import feeding
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep, TrainingCheck
+from opscope.stats.record import INPUT, OUTPUT
 
 _FAR = 16
+_UNKNOWN = (-1, -1)
 
 
 class Spot(NamedTuple):
@@ -33,6 +36,7 @@ class GraphCheck(TrainingCheck):
         """Nothing has been seen."""
         self._calls = Calls()
         self._spots: list[Spot] = []
+        self._sources: dict[Place, Place | None] = {}
 
     def find(self, calls: Calls) -> Iterator[Spot]:
         """Yield what is to be judged in every step that hangs together like this."""
@@ -46,7 +50,8 @@ class GraphCheck(TrainingCheck):
         """Judge what there is of the pattern."""
         calls = step.calls
         if not calls.is_wired_like(self._calls):
-            self._calls, self._spots = calls, list(self.find(calls))
+            self._calls, self._sources = calls, {}
+            self._spots = list(self.find(calls))
         self.training.checked(self.watchpoint, len(self._spots))
         for spot in self._spots:
             key = str(spot.node.id)
@@ -60,6 +65,16 @@ class GraphCheck(TrainingCheck):
     def _is_left_alone(self, node: Node) -> bool:
         muted = self.watchpoint.is_muted(node) or self.training.table.is_ignored(node)
         return muted or not self.watchpoint.select.matches(node)
+
+    def input_row(self, step: SeenStep, call: int, slot: int) -> np.void | None:
+        """Return the row of an input; where it comes from is the same in steps that are alike."""
+        place = self._sources.get((call, slot), _UNKNOWN)
+        if place is _UNKNOWN:
+            places = feeding(self._calls, call)
+            place = self._sources[call, slot] = places[slot] if slot < len(places) else None
+        if place is None:
+            return step.row(call, INPUT, slot)
+        return step.row(place[0], OUTPUT, place[1])
 
     def shape(self, row: np.void | None) -> tuple[int, ...] | None:
         """Return the shape of a value."""

@@ -97,7 +97,7 @@ class Overflows:
         if not soundness.bad_slots and not soundness.births:
             return []
         ends = arrival.ends(part.calls, soundness.bad_slots, part.losses, part.updates, part.ended)
-        if part.ended is not None and not part.ended.complete:
+        if part.ended is not None and not part.ended.complete and noticing.trains(part.calls):
             ends += self._left_with(part)
         ends += [birth.call for birth in born if birth.node.graph != TRAINING_GRAPH]
         return [birth for birth in soundness.arrive(ends) if self._table.is_watched(birth.node)]

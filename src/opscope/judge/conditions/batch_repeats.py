@@ -14,7 +14,6 @@ from opscope.judge.history import signature
 from opscope.judge.origin.operators import is_in_loader
 from opscope.judge.outcome import Params
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT
 
 _PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear", "native_batch_norm", "embedding")
 _FEW = 8
@@ -44,7 +43,7 @@ class BatchRepeats(GraphCheck):
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find batches that say nothing, or nothing new."""
-        row = step.row(spot.call, INPUT, int(spot.kind))
+        row = self.input_row(step, spot.call, int(spot.kind))
         if row is None or int(row["count"]) < _FEW:
             return None
         now = signature(np.array([row])).tobytes()

@@ -8,7 +8,6 @@ from opscope.calls import Calls
 from opscope.judge.condition import TRAINING, Condition, Parameter
 from opscope.judge.graph_check import GraphCheck, Spot, data_slots, forward_calls
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT
 
 _PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear")
 
@@ -24,7 +23,7 @@ class InputScale(GraphCheck):
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find elements that are too large."""
-        row = step.row(spot.call, INPUT, int(spot.kind))
+        row = self.input_row(step, spot.call, int(spot.kind))
         if row is None or not row["count"] or row["kind"] != 0:
             return None
         largest = max(abs(float(row["min"])), abs(float(row["max"])))

@@ -9,7 +9,6 @@ from opscope.judge.condition import TRAINING, Condition
 from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker, readers
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT
 
 _NLL = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
 _SOFT = ("_softmax", "softmax", "_log_softmax", "log_softmax")
@@ -39,7 +38,7 @@ class LossActivation(GraphCheck):
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Say what the loss expects."""
         if spot.kind == _LOG:
-            row = step.row(spot.call, INPUT, 0)
+            row = self.input_row(step, spot.call, 0)
             if row is None or not row["count"] or not float(row["max"]) > _ROUNDING:
                 return None
             return (

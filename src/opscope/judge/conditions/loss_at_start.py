@@ -9,7 +9,7 @@ from opscope.calls import Calls
 from opscope.judge.condition import TRAINING, Condition, Parameter
 from opscope.judge.graph_check import GraphCheck, Spot, forward_calls
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT, OUTPUT
+from opscope.stats.record import OUTPUT
 
 _MEAN = "1"
 """How torch writes that a loss is the mean over its elements."""
@@ -27,7 +27,7 @@ class LossAtStart(GraphCheck):
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find one that is many times what equal probabilities give."""
         self.told.add(str(spot.node.id))
-        shape = self.shape(step.row(spot.call, INPUT, 0))
+        shape = self.shape(self.input_row(step, spot.call, 0))
         row = step.row(spot.call, OUTPUT, 0)
         if shape is None or len(shape) < 2 or shape[1] < 2 or row is None:
             return None

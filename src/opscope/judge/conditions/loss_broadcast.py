@@ -11,7 +11,6 @@ from opscope.judge.condition import TRAINING, Condition
 from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, has_parameter, readers
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT
 
 _LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss")
 _SIZES = ("abs", "pow", "square", "mul")
@@ -32,6 +31,9 @@ class LossBroadcast(GraphCheck):
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find [N] against [N, 1], of which broadcasting makes [N, N]."""
         shapes = [self._before_expansion(step, spot.call, slot) for slot in (0, 1)]
+        if shapes[0] is not None and shapes[0] == shapes[1]:
+            self.told.add(str(spot.node.id))  # they fit: nothing more to look for
+            return None
         longer, shorter = sorted((shape or () for shape in shapes), key=len, reverse=True)
         if len(longer) != 2 or len(shorter) != 1 or longer != (shorter[0], 1) or shorter[0] < 2:
             return None
@@ -44,10 +46,10 @@ class LossBroadcast(GraphCheck):
         )
 
     def _before_expansion(self, step: SeenStep, call: int, slot: int) -> tuple[int, ...] | None:
-        producer = step.calls.producer(call, slot)
-        if producer is not None and base_type(step.calls.nodes[producer]) == "expand":
+        producer = self._calls.producer(call, slot)
+        if producer is not None and base_type(self._calls.nodes[producer]) == "expand":
             call, slot = producer, 0
-        row: np.void | None = step.row(call, INPUT, slot)
+        row: np.void | None = self.input_row(step, call, slot)
         return self.shape(row)
 
 

@@ -10,7 +10,6 @@ from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
 from opscope.judge.outcome import Params
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
-from opscope.stats.record import INPUT
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
@@ -45,7 +44,7 @@ class LossTarget(GraphCheck):
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find targets outside [0, 1], and labels that are always one class."""
-        row = step.row(spot.call, INPUT, 1)
+        row = self.input_row(step, spot.call, 1)
         if row is None or not row["count"]:
             return None
         if spot.kind == "classes":
@@ -62,7 +61,7 @@ class LossTarget(GraphCheck):
     def _judge_classes(self, spot: Spot, low: int, high: int, row: object) -> str | None:
         known, steps = self._constant.get(spot.node.id, (low, 0))
         if low != high or low != known or int(row["count"]) < _FEW:  # type: ignore[index]
-            self._constant[spot.node.id] = low, -(1 << 40)
+            self.told.add(str(spot.node.id))  # there are several classes: nothing more to look for
             return None
         self._constant[spot.node.id] = low, steps + 1
         if not is_constant(steps + 1, self.watchpoint.params):

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import TRAINING_GRAPH, Phase
+from opscope.events import TRAINING_GRAPH, Node, Phase
 from opscope.judge.origin.birth import Birth, Place
 from opscope.judge.origin.walking import BadSlots, feeding
+from opscope.judge.selection import is_weight
 from opscope.stats.record import FLOAT, OUTPUT
 
 Records = NDArray[np.void]
@@ -41,6 +42,19 @@ def readings(
             for at in _behind(calls, call, bad, answers):
                 if at in starts:
                     yield starts[at], call
+
+
+def trains(calls: Calls) -> bool:
+    """Return whether a network was called to learn from: what is after the last step only looks."""
+    return any(
+        node.phase is Phase.BACKWARD or (node.phase is Phase.FORWARD and _is_of_network(node))
+        for node in calls.nodes
+        if node.graph == TRAINING_GRAPH and node.with_grad
+    )
+
+
+def _is_of_network(node: Node) -> bool:
+    return bool(node.module_class) or any(is_weight(source) for source in node.sources)
 
 
 def is_last(calls: Calls, call: int) -> bool:
