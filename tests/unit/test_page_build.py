@@ -46,4 +46,5 @@ def test_the_page_sets_no_html_by_hand() -> None:
         text = path.read_text()
         for way in ("dangerouslySetInnerHTML", "innerHTML", "insertAdjacentHTML", "eval("):
             assert way not in text, f"{path.name} uses {way}"
-        assert len(text.splitlines()) <= 500, f"{path.name} is too long"
+        made = text.startswith("// Written by scripts/")
+        assert made or len(text.splitlines()) <= 500, f"{path.name} is too long"
