@@ -74,6 +74,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/dump_throughput.py
 	$(BIN)/python benchmarks/dump_files.py
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -121,7 +121,7 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
   return (
     <div class="chart" ref={box} onClick={choose}>
       <div ref={chart} />
-      <Lanes lanes={strip.lanes} plot={plot.current} width={width} steps={strip.steps} />
+      <Lanes lanes={strip.lanes} plot={plot.current} width={width} steps={strip.steps} last={lastOf(strip)} />
       <div class="cursor" ref={cursor} />
     </div>
   );
@@ -140,10 +140,8 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
     if (low === null || high === null) return log ? [1, 10] : [0, 1]; // an axis without numbers keeps its place
     return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
   };
-  // A step that training is held in has numbers already, but has not ended.
   const withHeld = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
-    const recorded = strip().recorded;
-    return [low, Math.max(high, recorded[recorded.length - 1] ?? high)];
+    return [low, Math.max(high, lastOf(strip()))];
   };
   const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
@@ -216,16 +214,24 @@ function drawBad(u: uPlot, strip: Strip): void {
   context.restore();
 }
 
+/** The last step that is shown; one that training is held in has numbers, but has not ended. */
+function lastOf(strip: Strip): number {
+  const { steps, recorded } = strip;
+  return Math.max(steps[steps.length - 1] ?? 0, recorded[recorded.length - 1] ?? 0);
+}
+
 function Lanes({
   lanes,
   plot,
   width,
   steps,
+  last,
 }: {
   lanes: Lane[];
   plot: uPlot | null;
   width: number;
   steps: number[];
+  last: number;
 }) {
   const t = useTexts();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -239,7 +245,7 @@ function Lanes({
     element.height = shown.length * LANE * ratio;
     const context = element.getContext("2d")!;
     context.scale(ratio, ratio);
-    const [low, high] = [steps[0] ?? 0, steps[steps.length - 1] ?? 1];
+    const [low, high] = [steps[0] ?? 0, last];
     const room = width - 2 * SIDE;
     const x = (step: number): number => SIDE + ((step - low) / Math.max(1, high - low)) * room;
     shown.forEach((_, row) => {
@@ -248,7 +254,7 @@ function Lanes({
       context.fillStyle = colour("bad");
       for (const step of shown[row]!.steps) context.fillRect(x(step) - 2, row * LANE + 2, 4, LANE - 5);
     });
-  }, [lanes, width, look, plot, steps]);
+  }, [lanes, width, look, plot, steps, last]);
   return (
     <div class="lanes">
       {!shown.length && <span class="lane faint">{t("no_hits_yet")}</span>}
