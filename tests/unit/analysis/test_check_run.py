@@ -109,7 +109,7 @@ def test_inputs_that_are_a_parameter_only_for_a_while(made: Run, tmp_path: Path)
     note_sources(calls, 0, made.linear, made.linear.sources)
     made.writer.step_end(StepRecord(1, calls, [], 0.1))
     made.writer.close()
-    result = checked(tmp_path / "run", "WO; OO")
+    result = checked(tmp_path / "run", "WO; OO arriving=true")
     assert [(h.step, h.watchpoint.condition.abbr) for h in result.hits] == [(0, "WO"), (0, "OO")]
     assert result.hits[1].message.endswith("came in with the parameter fc.weight")
 
