@@ -52,7 +52,7 @@ def test_it_is_told(tmp_path: Path, how: str) -> None:
     assert done.returncode not in (0, 2), done.stderr
     report = written_report(recording(tmp_path))
     assert report["cause"] == EXPECTED[how], report["cause_text"]
-    assert report["step"] == 3
+    assert 3 <= report["step"] <= 5  # the host is ahead of the device
     window = report["device_window"]
     assert 0 < window["completed"] <= window["launched"]
     names = {path.name for path in recording(tmp_path).iterdir()}

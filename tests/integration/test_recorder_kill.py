@@ -34,7 +34,9 @@ def killed_at(folder: Path, seed: int) -> None:
     if rank["step"] == step:
         assert is_near(at, last), (at, last)
     steps = [each["step"] for each in rank["steps"] if "seconds" in each]
-    assert steps == list(range(steps[0], rank["step"])) and len(steps) >= min(rank["step"], 63)
+    assert steps == list(range(steps[0], steps[0] + len(steps)))
+    assert steps[-1] in (rank["step"] - 1, rank["step"])  # its facts are written, then it ends
+    assert len(steps) >= min(rank["step"], 63)
     sequence = [each["sequence"] for each in rank["last_operators"]]
     assert sequence == list(range(sequence[0], sequence[0] + len(sequence)))
     assert all(each["finished"] for each in rank["last_operators"][:-1])

@@ -63,7 +63,7 @@ class Program:
         self._numbers: dict[Scope, int] = {}
         self._state = _State(self._root)
         self._clock = StepClock(self._end_step)
-        self._patches = Patches()
+        self._patches: Patches = Patches()
         self._hooks: list[Any] = []
         self._device: DeviceMarks | None = None
         self._in_setup = True
@@ -75,6 +75,12 @@ class Program:
     def install(self) -> None:
         """Begin with step 0."""
         find_optimizers(self._clock.add)
+        self.resume()
+        self._facts.begin(0)
+
+    def resume(self) -> None:
+        """Follow the program, also again after `uninstall`."""
+        self._patches = Patches()
         wrap = self._patches.wrap
         self._patches.set(nn.Module, "__call__", self._module_call(nn.Module.__call__))
         wrap(torch.autograd, "_engine_run_backward", self._backward)
@@ -87,7 +93,6 @@ class Program:
             register_optimizer_step_pre_hook(self._before_optimizer),
             register_optimizer_step_post_hook(self._after_optimizer),
         ]
-        self._facts.begin(0)
 
     def uninstall(self) -> None:
         """Leave torch as it was."""

@@ -86,6 +86,7 @@ class Ring:
         try:
             os.posix_fallocate(descriptor, 0, sizes.total)
             memory = mmap.mmap(descriptor, sizes.total)
+            memory[:] = bytes(sizes.total)  # or each page would cost training a fault of its own
         except OSError:
             path.unlink(missing_ok=True)
             raise

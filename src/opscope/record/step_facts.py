@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import time
 import zlib
-from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -127,12 +125,11 @@ class StepFacts:
         return self._ring.put_blob(blob, about, parts)
 
     def _put_random(self) -> None:
-        """The states of torch's, Python's and NumPy's generators before the step."""
-        states = {"torch": torch.get_rng_state(), "python": _python_state()}
+        """The states of torch's generators before the step; those of others take too long."""
+        states = {"torch": torch.get_rng_state()}
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
             states["cuda"] = torch.cuda.get_rng_state()
         self._put("random", list(states.items()))
-        self._facts["rng"] = f"{zlib.crc32(states['torch'].numpy().tobytes()):08x}"
 
     def add_losses(self, roots: Sequence[Any]) -> None:
         """A backward begins at these."""
@@ -219,8 +216,3 @@ def _description(name: str, tensor: Tensor) -> dict[str, Any]:
     elif tensor.device.type != "cpu":
         about["device"] = str(tensor.device)
     return about
-
-
-def _python_state() -> Tensor:
-    _, numbers, _ = random.getstate()
-    return torch.frombuffer(array("I", numbers), dtype=torch.int32)
