@@ -5,23 +5,25 @@ from __future__ import annotations
 import sys
 
 from opscope.native.build import Built, stats_library
-from opscope.native.hook_library import build_hook
+from opscope.native.recorder_library import build_with_hook
 
 
 def main() -> int:
     """Build what is missing and say what there is; 1 if something could not be built."""
-    libraries = {"statistics": stats_library(), "hook": _hook()}
+    recorder, hook = _beside_torch()
+    libraries = {"statistics": stats_library(), "hook": hook, "recorder": recorder}
     for name, built in libraries.items():
         print(f"{name}: {built.path or built.reason}")
     return 0 if all(built.path for built in libraries.values()) else 1
 
 
-def _hook() -> Built:
+def _beside_torch() -> tuple[Built, Built]:
     try:
         import torch
     except ImportError:
-        return Built(None, "torch is not installed")
-    return build_hook(torch)
+        missing = Built(None, "torch is not installed")
+        return missing, missing
+    return build_with_hook(torch)
 
 
 if __name__ == "__main__":

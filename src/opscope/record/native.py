@@ -10,7 +10,7 @@ from typing import Any
 
 from opscope.messages import say_once
 from opscope.native import build
-from opscope.native.recorder_library import build_recorder
+from opscope.native.recorder_library import build_recorder, build_with_hook
 
 _MODULE = "opscope_recorder"
 
@@ -23,10 +23,10 @@ def load(torch: Any) -> ModuleType | None:
     path, reason = build_recorder(torch, only_find=True)
     if path is None and not reason:
         say_once(
-            f"building the native recorder for torch {torch.__version__}, once; "
+            f"building native code for torch {torch.__version__}, once; "
             "`opscope doctor --build` does so ahead"
         )
-        path, reason = build_recorder(torch)
+        path, reason = build_with_hook(torch)[0]
     if path is None:
         say_once(f"no native recorder ({reason}): modules are recorded, not their operators")
         return None
