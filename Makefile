@@ -51,8 +51,8 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 test: lint page chromium
-	$(BIN)/pytest -n 3 -m "not long"
-	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 3 -m "not long" tests/integration $(WITHOUT_NATIVE)
+	$(BIN)/pytest -n 4 -m "not long"
+	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" tests/integration $(WITHOUT_NATIVE)
 
 test-long: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,others]"

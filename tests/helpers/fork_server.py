@@ -25,6 +25,7 @@ GRACE = 5
 
 def become(words: list[str], folder: str, environ: dict[str, str], files: list[str]) -> None:
     """Be `python words…` from here on, up to the end of this process."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may be run by nohup
     os.chdir(folder)
     os.environ.update(environ)
     flags = (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, os.O_CREAT | os.O_WRONLY)

@@ -65,7 +65,15 @@ def by_name(script: Path) -> str:
     return script.stem
 
 
-@pytest.mark.parametrize("script", NONFINITE, ids=by_name)
+def every_second_is_long(scripts: list[Path]) -> list[Any]:
+    """Half of them for `make test`."""
+    return [
+        pytest.param(script, marks=[pytest.mark.long] if place % 2 else [])
+        for place, script in enumerate(scripts)
+    ]
+
+
+@pytest.mark.parametrize("script", every_second_is_long(NONFINITE), ids=by_name)
 def test_the_origin_is_the_right_operator_and_line(script: Path, tmp_path: Path) -> None:
     expected = expected_of(script)
     done = run(script, tmp_path)

@@ -25,12 +25,13 @@ TOGETHER = 10
 
 
 def parts() -> Iterator[Any]:
-    """The trainings of each module, some at a time."""
+    """The trainings of each module, some at a time; only the first of each in `make test`."""
     for module in MODULES:
         trainings = importlib.import_module(f"faults.healthy.{module}").TRAININGS
         for first in range(0, len(trainings), TOGETHER):
             names = [train.__name__ for train in trainings[first : first + TOGETHER]]
-            yield pytest.param(module, names, id=f"{module}-{first}")
+            rare = [pytest.mark.long] if first else []
+            yield pytest.param(module, names, id=f"{module}-{first}", marks=rare)
 
 
 @pytest.mark.parametrize(("module", "names"), list(parts()))

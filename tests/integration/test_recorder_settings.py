@@ -124,6 +124,6 @@ def test_a_report_of_what_is_no_recording(tmp_path: Path) -> None:
     done = forked_opscope("report", "ring.bin", cwd=tmp_path)
     assert done.returncode == 2 and "cut off" in done.stderr
     done = forked_opscope("report", "none", cwd=tmp_path)
-    assert done.returncode == 2 and "does not exist" in done.stderr
+    assert done.returncode == 2 and "no such path" in done.stderr
     done = forked_opscope("report", "/usr", cwd=tmp_path)
     assert done.returncode == 2 and "holds no recording" in done.stderr
