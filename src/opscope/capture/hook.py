@@ -7,8 +7,6 @@ Python: ahead by `opscope doctor --build`, or by the first run that finds it mis
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import importlib.util
 from types import FrameType, ModuleType
 from typing import Any, ClassVar
 
@@ -26,6 +24,7 @@ from opscope.capture.watching import ENGINE, Begun, OperatorWatch
 from opscope.events import Node, Output, Phase, Source
 from opscope.messages import say_once
 from opscope.native import build
+from opscope.native.extension import load_extension
 from opscope.native.hook_library import find_hook
 from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
@@ -45,17 +44,7 @@ def load() -> ModuleType | None:
     path = find_hook(torch)
     if path is None:
         return None
-    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
-    spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
-    if spec is None:
-        return None
-    try:
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except ImportError as error:
-        say_once(f"the native hook in {path} does not load ({error}): going without")
-        return None
-    return module
+    return load_extension(_MODULE, path, "hook")
 
 
 class Hook:
