@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ from opscope.server.mirror import Mirror, mirror_place
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
 
 ROWS_PER_STEP = 20
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Run it in a thread: tests in a browser leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
 
 
 class Copied:
@@ -52,7 +60,7 @@ class Copied:
             self.asked += verb == "read"
             return self.verbs[verb](args)
 
-        asyncio.run(self.mirror.catch_up(ask))
+        finish(self.mirror.catch_up(ask))
 
     def compare(self) -> None:
         mine, copied = (RowStore(place / "rank_3" / "stats") for place in (self.run, self.copy))
@@ -139,7 +147,7 @@ def test_what_a_rank_may_not_send_is_not_copied(tmp_path: Path, listed: Any) -> 
         return listed if verb == "files" else b"0123456789"
 
     copy = tmp_path / "some" / "copy"
-    asyncio.run(Mirror(copy, 3).catch_up(ask))
+    finish(Mirror(copy, 3).catch_up(ask))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
