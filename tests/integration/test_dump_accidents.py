@@ -125,7 +125,9 @@ def may_mount() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "enable", [True, pytest.param(False, marks=pytest.mark.long)], ids=["sync", "async"]
+)
 def test_full_disk(tmp_path: Path, enable) -> None:
     """The disk is a small tmpfs that only the training sees."""
     if not may_mount():
@@ -153,7 +155,9 @@ def test_full_disk(tmp_path: Path, enable) -> None:
     assert json.loads((tmp_path / "manifest.json").read_text())["complete"] is False
 
 
-@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "enable", [True, pytest.param(False, marks=pytest.mark.long)], ids=["sync", "async"]
+)
 def test_files_that_may_not_grow(tmp_path: Path, enable) -> None:
     """A limit on the size of files, which a large weight exceeds in the middle of a step."""
     script = SCRIPT.replace("nn.Linear(6, 5)", "nn.Linear(6, 5000)")

@@ -20,7 +20,7 @@ HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 
 
 MODULES = ("models", "attention", "edges", "loops")
-TOGETHER = 10
+TOGETHER = 5
 """So many trainings run in one process, one after another."""
 
 

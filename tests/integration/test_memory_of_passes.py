@@ -68,7 +68,11 @@ optimizer.step()
 
 
 @pytest.mark.skipif(not hook_is_there(), reason="it is the native hook that pins addresses")
-@pytest.mark.parametrize("rest", [CLOSURES, ONE_LONG_PASS], ids=["closures", "one long pass"])
+@pytest.mark.parametrize(
+    "rest",
+    [CLOSURES, pytest.param(ONE_LONG_PASS, marks=pytest.mark.long)],
+    ids=["closures", "one long pass"],
+)
 def test_what_is_gone_is_not_held(tmp_path: Path, rest: str) -> None:
     (tmp_path / "train.py").write_text(SCRIPT + rest)
     done = opscope("run", "--no-page", "--run-dir", "out", "train.py", cwd=tmp_path)

@@ -75,7 +75,7 @@ def is_of_forward(source: Place) -> bool:
     return source[0] in ("forward", "parameter", "buffer")
 
 
-@pytest.fixture(params=["native", "python"])
+@pytest.fixture(params=["native", pytest.param("python", marks=pytest.mark.long)])
 def capture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the native hook, and by the mode that stands in for it."""
     if request.param == "python":
