@@ -27,7 +27,7 @@ except ImportError:
     playwright = None
 
 TOKEN = "a-token-of-the-browser-tests-01"
-PATIENCE_S = 20
+PATIENCE_S = 60
 PLACES = ("bad", "dump", "slow", "pair")
 LAST = 9
 """The step in which the training turns NaN."""

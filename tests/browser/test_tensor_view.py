@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ class View(Looking):
             "n += d[i] === r && d[i + 1] === g && d[i + 2] === b; return n; }"
         )
         return int(self.page.evaluate(script, list(colour)))
+
+    def drawn(self, colour: tuple[int, int, int], points: int) -> None:
+        """Wait until so many points of the heat map have a colour."""
+        deadline = time.monotonic() + 20
+        while self.count_of(colour) < points:
+            assert time.monotonic() < deadline, f"no {points} points of {colour}"
+            time.sleep(0.1)
 
     def hover(self, x: float, y: float) -> str:
         """What the heat map says of a place."""
@@ -207,7 +215,7 @@ def test_a_large_tensor_is_scrolled_zoomed_and_jumped_through(view: View, tensor
     view.at(tensors.dump, tensors.node(tensors.dump, "Default/neg-op0"))
     view.see(".tensorview .viewbar", f"[{ROWS}, {COLUMNS}]")
     view.see(".tensorlegend .swatch.nan")
-    assert view.count_of(NAN_COLOUR) >= 16, "one NaN of ten million is seen"
+    view.drawn(NAN_COLOUR, 16)  # one NaN of ten million is seen
     view.see("[data-jump=nan]").click()
     view.wait("location.search.includes('window%3D')")
     assert view.state()["at"] == "1234,567"
