@@ -6,14 +6,13 @@ TEXT is a part of a name or a scope, an operator, a parameter, or a line such as
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import number
 from opscope.commands.output import add_json_flag, near, print_json, print_line
-from opscope.commands.tables import print_table, shortened, terminal_width
+from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import Phase
 from opscope.messages import say
@@ -108,7 +107,7 @@ def _print_tree(view: RankView, phase: str | None, most: int) -> None:
         place = near(f"{where.file}:{where.line}") if where else ""
         label = node.name.rpartition("/")[2]
         line = f"{'  ' * len(parts)}{label}  {place}  {values}{bad}".rstrip()
-        print_line(_fit(line))
+        print_line(fitted(line, least=0))
         printed += 1
     if left:
         say(f"and {left:,} more; --first 0 lists all")
@@ -128,8 +127,3 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """How many parts two scopes begin with alike."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _fit(line: str) -> str:
-    width = terminal_width(sys.stdout)
-    return line if width is None else shortened(line, width)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opscope.commands.numbers import number
 from opscope.commands.output import near, print_line
 from opscope.commands.plot import plot
-from opscope.commands.tables import print_table, shortened, terminal_width
+from opscope.commands.tables import fitted, print_table
 
 _LINES = 40
 """So many scopes of a model are shown."""
@@ -31,7 +30,7 @@ def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
         print_line(f"hits: opscope hits {run}")
         for group in found["hits"][:10]:
             times = f" ({group['count']} times)" if group["count"] > 1 else ""
-            what = f"{group['label']}  {_fit(group['message'])}{times}"
+            what = f"{group['label']}  {fitted(group['message'], taken=24)}{times}"
             print_line(f"  step {group['first_step']:>5}  {what}")
 
 
@@ -82,8 +81,3 @@ def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:
     print_line("what stands out in the last step")
     rows = [[f["kind"], f["name"], near(f["where"]), f["what"]] for f in findings]
     print_table(("what", "operator", "line", "numbers"), rows)
-
-
-def _fit(text: str) -> str:
-    width = terminal_width(sys.stdout)
-    return text if width is None else shortened(text, max(30, width - 24))

@@ -105,6 +105,12 @@ def _without_spare(
     return columns, rows
 
 
+def fitted(text: str, taken: int = 0, least: int = 30) -> str:
+    """A line as it fits the terminal beside what is `taken`; all of it where nobody looks."""
+    width = terminal_width(sys.stdout)
+    return text if width is None else shortened(text, max(least, width - taken))
+
+
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,26 +66,25 @@ class ScopeTree:
             np.bincount(scope, minlength=count).astype(np.int64),
             np.full(count, np.nan),
             np.full(count, np.nan),
-            _sums(scope, rows["nan"][places], count),
-            _sums(scope, rows["posinf"][places] + rows["neginf"][places], count),
+            sums_of(scope, rows["nan"][places], count),
+            sums_of(scope, rows["posinf"][places] + rows["neginf"][places], count),
             np.full(count, -1, np.int64),
         )
         np.fmin.at(found.min, scope, low)
         np.fmax.at(found.max, scope, high)
         np.maximum.at(found.last, scope, places)
-        self._pass_up(found)
+        self.pass_up(
+            *((np.add, numbers) for numbers in (found.rows, found.nan, found.inf)),
+            *((np.fmin, found.min), (np.fmax, found.max), (np.maximum, found.last)),
+        )
         return found
 
-    def _pass_up(self, found: Aggregates) -> None:
-        """Give every scope's numbers to the one around it, the innermost first."""
+    def pass_up(self, *numbers: tuple[np.ufunc, NDArray[Any]]) -> None:
+        """Give the numbers of every scope to the one around it, joined by a function each."""
         for depth in range(int(self.depths.max()), 0, -1):
             here = np.flatnonzero(self.depths == depth)
-            parents = self.parents[here]
-            for numbers in (found.rows, found.nan, found.inf):
-                np.add.at(numbers, parents, numbers[here])
-            np.fmin.at(found.min, parents, found.min[here])
-            np.fmax.at(found.max, parents, found.max[here])
-            np.maximum.at(found.last, parents, found.last[here])
+            for join, values in numbers:
+                join.at(values, self.parents[here], values[here])
 
 
 def scope_tree(nodes: Mapping[int, Node]) -> ScopeTree:
@@ -142,5 +142,6 @@ def ends(rows: Records, places: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     return low, high
 
 
-def _sums(scope: NDArray[np.int64], counts: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
-    return np.bincount(scope, counts.astype(np.float64), size).astype(np.int64)
+def sums_of(places: NDArray[np.int64], counts: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """The sum of counts at each place."""
+    return np.bincount(places, counts.astype(np.float64), size).astype(np.int64)

@@ -58,7 +58,6 @@ class Recorder:
         self._exception: dict[str, Any] | None = None
         self._exit_code = 0
         self._lock: FileLock | None = None
-        self._exported: Path | None = None
         self.folder: Path | None = None
         """Where the ring is and the files will be; None where nothing can be written."""
         self.sink = NodeNames(self)
@@ -279,7 +278,6 @@ class Recorder:
                 shutil.copy(folder / STACKS_FILE, target / STACKS_FILE)
             export_ring(target, ring, cause, self._facts, self._exception)
             self._export_device_memory(target)
-            self._exported = target
             if cause.kind != HIT:  # of which the run says what to look at next
                 say(f"recording written to {target}; next: opscope report {target}")
         except Exception as error:  # noqa: BLE001 - told; training ends as it would

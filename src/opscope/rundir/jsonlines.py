@@ -213,6 +213,15 @@ def portable(value: Any) -> Any:
     return value
 
 
+def with_floats(value: Any) -> Any:
+    """What `portable` made of a value, with NaN and infinities as numbers again."""
+    if isinstance(value, dict):
+        return {key: with_floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_floats(item) for item in value]
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
+
+
 def _nonfinite(value: float) -> str:
     if math.isnan(value):
         return "NaN"

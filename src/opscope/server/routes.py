@@ -14,7 +14,8 @@ from opscope.errors import OpscopeError
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
-from opscope.server.library import Library, Opened
+from opscope.server.library import Opened
+from opscope.server.state import hub_of, library_of
 from opscope.views import (
     answers,
     heat_map,
@@ -51,18 +52,8 @@ _LOOK_S = 0.5
 _GLANCE_S = 0.05
 
 
-def _library(request: Request) -> Library:
-    library: Library = request.app.state.library
-    return library
-
-
-def _hub(request: Request) -> Hub:
-    hub: Hub = request.app.state.hub
-    return hub
-
-
 def _opened(request: Request, run: str) -> Opened:
-    return _library(request).open(run)
+    return library_of(request).open(run)
 
 
 def _view(request: Request, run: RunId, rank: RankNumber) -> RankView:
@@ -82,7 +73,7 @@ def about() -> Response:
 @router.get("/runs", response_model=Sequence[answers.RunLine])
 def runs(request: Request) -> Response:
     """All runs and dumps, the latest first."""
-    library, hub = _library(request), _hub(request)
+    library, hub = library_of(request), hub_of(request)
     lines = []
     for number in library.paths():
         try:
@@ -97,7 +88,7 @@ def run_details(request: Request, run: RunId) -> Response:
     """A run with its ranks."""
     opened = _opened(request, run)
     views = [opened.view(rank) for rank in opened.ranks]
-    return answer(run_list.run_details(run, opened.reader, views, _hub(request).is_live(run)))
+    return answer(run_list.run_details(run, opened.reader, views, hub_of(request).is_live(run)))
 
 
 @router.get("/runs/{run}/compare", response_model=watch_answers.RanksCompared)
@@ -297,7 +288,7 @@ async def _changes(
     request: Request, run: str, opened: Opened, watching: bool
 ) -> AsyncIterator[str]:
     """What is new, whenever there is something; a comment now and then shows that we are there."""
-    hub, last, quiet = _hub(request), None, 0
+    hub, last, quiet = hub_of(request), None, 0
     hub.streams += 1
     if watching:
         await hub.watch(run, +1)

@@ -15,6 +15,7 @@ from opscope.arrays.summaries import MOST_PLACES
 from opscope.errors import OpscopeError
 from opscope.server.answering import answer, answer_plain
 from opscope.server.routes import RANK, NodeNumber, PassNumber, RunId, Step, View
+from opscope.server.state import hub_of
 from opscope.server.value_source import Against, Looked, find, live_facts
 from opscope.views import answers, relations, value_answers
 from opscope.views.tensor_view import Which, facts, picture_kind, which_value
@@ -76,7 +77,7 @@ async def value_of(request: Request, run: RunId, which: Chosen, step: Step = Non
     """A value: dtype, shape, numbers, hits, and where its elements are."""
     found: dict[str, Any] = await asyncio.to_thread(lambda: dict(facts(which)))
     if not found["held"]:
-        found |= await live_facts(request.app.state.hub, run, which, step)
+        found |= await live_facts(hub_of(request), run, which, step)
     return answer(found)
 
 

@@ -13,11 +13,9 @@ from opscope.errors import OpscopeError
 from opscope.judge.watch_set import from_json
 from opscope.judge.watchpoint import Watchpoint
 from opscope.server.answering import answer
-from opscope.server.hub import Hub
-from opscope.server.library import Library
 from opscope.server.recheck import check_again
 from opscope.server.routes import RANK, Count, First, RankNumber, RunId, ScopeName, Text, View
-from opscope.server.watch_desk import WatchDesk
+from opscope.server.state import desk_of, hub_of, library_of
 from opscope.views import answers, catalogue_view, watch_answers, watch_preview
 from opscope.views.watch_selection import Selecting
 
@@ -27,21 +25,6 @@ OneWatchpoint = Annotated[
     dict[str, Any], Body(description="a watchpoint as it stands in a file of watchpoints")
 ]
 Last = Annotated[int, Query(ge=1, le=100_000, description="how many of the last recorded steps")]
-
-
-def _hub(request: Request) -> Hub:
-    hub: Hub = request.app.state.hub
-    return hub
-
-
-def _desk(request: Request) -> WatchDesk:
-    desk: WatchDesk = request.app.state.desk
-    return desk
-
-
-def _library(request: Request) -> Library:
-    library: Library = request.app.state.library
-    return library
 
 
 @router.get("/conditions", response_model=list[answers.ConditionFacts])
@@ -57,21 +40,21 @@ async def watchpoints(request: Request, run: RunId) -> Response:
 
 
 async def _watchpoints(request: Request, run: str) -> Any:
-    hub = _hub(request)
+    hub = hub_of(request)
     if hub.is_live(run):
         return await hub.ask(run, None, "watchpoints", {})
-    await asyncio.to_thread(_library(request).open, run)  # an error if there is no such run
-    return _desk(request).watchpoints(run)
+    await asyncio.to_thread(library_of(request).open, run)  # an error if there is no such run
+    return desk_of(request).watchpoints(run)
 
 
 @router.post("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
 async def change_watchpoints(request: Request, run: RunId, order: Arguments) -> Response:
     """Change them: action (set, add, change, remove) with watch, id and parts; on all ranks."""
-    hub = _hub(request)
+    hub = hub_of(request)
     if hub.is_live(run):
         return answer((await hub.ask_all(run, "watch", order))[0])
-    await asyncio.to_thread(_library(request).open, run)
-    return answer(_desk(request).change(run, order))
+    await asyncio.to_thread(library_of(request).open, run)
+    return answer(desk_of(request).change(run, order))
 
 
 @router.post("/runs/{run}/recheck", response_model=answers.Recheck)
@@ -80,7 +63,7 @@ async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
     watch = order.get("watch")
     if watch is None:
         watch = {"watchpoints": await _watchpoints(request, run)}
-    found = await check_again(_hub(request), _library(request), run, watch, order.get("step"))
+    found = await check_again(hub_of(request), library_of(request), run, watch, order.get("step"))
     return answer(found)
 
 
@@ -127,7 +110,7 @@ def preview(
     last: Last = 100,
 ) -> Response:
     """What it would have found in the steps recorded last."""
-    opened = _library(request).open(run)
+    opened = library_of(request).open(run)
     return answer(watch_preview.preview(opened.reader, opened.view(rank), _one(watchpoint), last))
 
 
@@ -141,7 +124,7 @@ def history(
     last: Last = 100,
 ) -> Response:
     """The numbers that one of its thresholds is compared with, over the steps recorded last."""
-    opened, found = _library(request).open(run), _one(watchpoint)
+    opened, found = library_of(request).open(run), _one(watchpoint)
     if found.condition.check is None or found.condition.needs_change:
         raise OpscopeError(f"{found.condition.abbr} compares nothing that a run keeps")
     view = opened.view(rank)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opscope.capture.guards import quiet
 from opscope.messages import say_once
 from opscope.ranks import current_rank
+from opscope.rundir.jsonlines import portable
 
 if TYPE_CHECKING:
     from opscope.judge.hits import Hit
@@ -90,8 +90,4 @@ def _jsonable(value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         return str(value)
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return int(value) if isinstance(value, bool | int) else number
+    return int(value) if isinstance(value, bool | int) else portable(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,20 +132,12 @@ def _column(tree: ScopeTree, rows: Records, stat: str) -> tuple[Floats, NDArray[
     if stat in _LARGEST:
         values = np.full(size, np.nan)
         np.fmax.at(values, scope, _LARGEST[stat](rows))
-        _pass_up(tree, (np.fmax, values), (np.add, bad))
+        tree.pass_up((np.fmax, values), (np.add, bad))
         return values, bad.astype(np.int64)
     part, whole = _SUMS[stat]
     sums = np.bincount(scope, part(rows), size)
     counts = present if whole is None else np.bincount(scope, whole(rows), size)
-    _pass_up(tree, (np.add, sums), (np.add, bad), (np.add, counts))
+    tree.pass_up((np.add, sums), (np.add, bad), (np.add, counts))
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(counts > 0, sums if whole is None else sums / counts, np.nan)
     return np.sqrt(values) if stat == "l2" else values, bad.astype(np.int64)
-
-
-def _pass_up(tree: ScopeTree, *numbers: tuple[Any, NDArray[Any]]) -> None:
-    """Give every scope's numbers to the one around it, the innermost first."""
-    for depth in range(int(tree.depths.max()), 0, -1):
-        here = np.flatnonzero(tree.depths == depth)
-        for join, values in numbers:
-            join.at(values, tree.parents[here], values[here])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opscope.judge.origin.verdict import shown_place, text
+from opscope.rundir.jsonlines import with_floats
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
@@ -73,21 +74,12 @@ def verdict(view: RankView) -> Verdict:
     return {
         "sentence": _sentence(view, story, first),
         "story": story,
-        "text": text(_with_floats(story)) if story else [],
+        "text": text(with_floats(story)) if story else [],
         "step": step,
         "hits": len(found),
         "groups": _groups(view),
         "state": str(view.recorded.state),
     }
-
-
-def _with_floats(value: Any) -> Any:
-    """Recorded data with NaN and infinities as numbers again."""
-    if isinstance(value, dict):
-        return {key: _with_floats(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_floats(item) for item in value]
-    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
 def _sentence(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from opscope.events import Node
 from opscope.read.reader import Reader
 from opscope.read.row_store import Records
-from opscope.read.scope_tree import Aggregates, ScopeTree, ends
+from opscope.read.scope_tree import Aggregates, ScopeTree, ends, sums_of
 from opscope.stats.record import OUTPUT, taken
 from opscope.value_type import ValueType
 
@@ -175,8 +175,8 @@ class RankView:
             np.full(size, np.nan),
             np.full(size, np.nan),
             np.full(size, np.nan),
-            _sums(nodes, rows["nan"][places], size),
-            _sums(nodes, rows["posinf"][places] + rows["neginf"][places], size),
+            sums_of(nodes, rows["nan"][places], size),
+            sums_of(nodes, rows["posinf"][places] + rows["neginf"][places], size),
         )
         np.fmin.at(found.min, nodes, low)
         np.fmax.at(found.max, nodes, high)
@@ -186,10 +186,6 @@ class RankView:
 
 def _moment(hit: Mapping[str, Any]) -> tuple[int, int]:
     return int(hit.get("step", 0)), int(hit.get("call", 0))
-
-
-def _sums(nodes: NDArray[np.int64], counts: Any, size: int) -> NDArray[np.int64]:
-    return np.bincount(nodes, counts.astype(np.float64), size).astype(np.int64)
 
 
 def _kept(
