@@ -23,6 +23,7 @@ from opscope.native import shared
 RING_FILE = "ring.bin"
 _HEADER = shared.RING_HEADER
 _LENGTH = struct.Struct("<I")
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -114,19 +115,18 @@ class Ring:
         _LENGTH.pack_into(self.memory, at, len(text))
         self["steps_head"] = max(self["steps_head"], number + 1)
 
-    def put_blob(self, name: str, about: Mapping[str, Any], parts: list[tuple[int, int]]) -> bool:
+    def put_blob(self, name: str, about: bytes, parts: list[tuple[int, int]]) -> bool:
         """Write tensors, by address and size, with a description; False if there is no room."""
         at, room = {
             "batch": (self.sizes.batch_at, self.sizes.batch_bytes),
             "random": (self.sizes.random_at, self.sizes.random_bytes),
         }[name]
-        text = json.dumps(about).encode()
-        begin = _LENGTH.size + len(text)
+        begin = _LENGTH.size + len(about)
         if begin + sum(size for _, size in parts) > room:
             return False
         self[f"{name}_used"] = 0
-        _LENGTH.pack_into(self.memory, at, len(text))
-        self.memory[at + _LENGTH.size : at + begin] = text
+        _LENGTH.pack_into(self.memory, at, len(about))
+        self.memory[at + _LENGTH.size : at + begin] = about
         to = self.address + at + begin
         for address, size in parts:
             ctypes.memmove(to, address, size)
@@ -138,6 +138,6 @@ class Ring:
 def _fitting(facts: Mapping[str, Any], room: int) -> bytes:
     """Facts as JSON, without the last ones if they are too long."""
     kept = dict(facts)
-    while len(text := json.dumps(kept, separators=(",", ":")).encode()) > room:
+    while len(text := _encode(kept).encode()) > room:
         kept.popitem()
     return text

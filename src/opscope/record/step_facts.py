@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
+import json
 import os
 import time
 import zlib
@@ -100,12 +103,13 @@ class StepFacts:
         ]
         if not new:
             return
-        if self._facts.get("batch") is None:
+        begins = "batch" not in self._facts
+        if begins:
             self.batch = []
-            with self.quietly():
-                self._put_random()
         self.batch += new
         with self.quietly():
+            if begins:
+                self._put_random()
             known = self._facts.setdefault("batch", [])
             known += [_description(name, tensor) for name, tensor in new]
             self._put_values()
@@ -117,19 +121,17 @@ class StepFacts:
             kept.pop()
 
     def _put(self, blob: str, tensors: Sequence[tuple[str, Tensor]]) -> bool:
-        about = {
-            "step": self._facts.get("step"),
-            "tensors": [_header(name, tensor) for name, tensor in tensors],
-        }
-        parts = [(each.data_ptr(), each.numel() * each.element_size()) for _, each in tensors]
-        return self._ring.put_blob(blob, about, parts)
+        headers = ", ".join(_header_text(n, t.dtype, t.shape) for n, t in tensors)
+        about = f'{{"step": {self._facts["step"]}, "tensors": [{headers}]}}'
+        parts = [(each.data_ptr(), each.nbytes) for _, each in tensors]
+        return self._ring.put_blob(blob, about.encode(), parts)
 
     def _put_random(self) -> None:
         """The states of torch's generators before the step; those of others take too long."""
-        states = {"torch": torch.get_rng_state()}
+        states = [("torch", torch.get_rng_state())]
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
-            states["cuda"] = torch.cuda.get_rng_state()
-        self._put("random", list(states.items()))
+            states.append(("cuda", torch.cuda.get_rng_state()))
+        self._put("random", states)
 
     def add_losses(self, roots: Sequence[Any]) -> None:
         """A backward begins at these."""
@@ -197,22 +199,31 @@ def _is_plain(tensor: Tensor) -> bool:
     return bool(on_cpu and tensor.is_contiguous())
 
 
-def _header(name: str, tensor: Tensor) -> dict[str, Any]:
-    return {
-        "name": name,
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "shape": list(tensor.shape),
-    }
+def _header(name: str, dtype: torch.dtype, shape: torch.Size) -> dict[str, Any]:
+    return {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": list(shape)}
+
+
+@functools.lru_cache(256)
+def _header_text(name: str, dtype: torch.dtype, shape: torch.Size) -> str:
+    return json.dumps(_header(name, dtype, shape))
 
 
 def _description(name: str, tensor: Tensor) -> dict[str, Any]:
-    about = _header(name, tensor)
+    about = _header(name, tensor.dtype, tensor.shape)
     if _is_plain(tensor) and not tensor.is_conj() and not tensor.is_neg():
-        content = tensor.detach().reshape(-1).view(torch.uint8).numpy()
-        ends = zlib.crc32(content[:_DIGEST_BYTES])
-        if len(content) > _DIGEST_BYTES:
-            ends = zlib.crc32(content[-_DIGEST_BYTES:], ends)
-        about["digest"] = f"{ends:08x}"
+        about["digest"] = f"{_digest(tensor.data_ptr(), tensor.nbytes):08x}"
     elif tensor.device.type != "cpu":
         about["device"] = str(tensor.device)
     return about
+
+
+def _digest(address: int, size: int) -> int:
+    """The checksum of both ends of a stretch of memory."""
+    first = min(size, _DIGEST_BYTES)
+    checksum = zlib.crc32(_memory(address, first))
+    last = min(size - first, _DIGEST_BYTES)
+    return zlib.crc32(_memory(address + size - last, last), checksum) if last else checksum
+
+
+def _memory(address: int, size: int) -> ctypes.Array[ctypes.c_char]:
+    return (ctypes.c_char * size).from_address(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,10 @@ def test_a_batch_that_is_too_large_is_refused() -> None:
     ring, _ = written()
     small, large = np.arange(20, dtype=np.uint8), np.zeros(1000, np.uint8)
     about = {"tensors": [{"name": "x"}]}
-    assert ring.put_blob("batch", about, [(small.ctypes.data, small.nbytes)])
+    text = json.dumps(about).encode()
+    assert ring.put_blob("batch", text, [(small.ctypes.data, small.nbytes)])
     assert read(ring).blob("batch") == (about, small.tobytes())
-    assert not ring.put_blob("batch", about, [(large.ctypes.data, large.nbytes)])
+    assert not ring.put_blob("batch", text, [(large.ctypes.data, large.nbytes)])
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
