@@ -221,6 +221,7 @@ class Looking:
         self.address = address
         self.token = token
         self.problems: list[str] = []
+        self._forgiven: tuple[str, ...] = ()
         self.elsewhere: list[str] = []
         page.set_default_timeout(PATIENCE_S * 1000)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -229,8 +230,13 @@ class Looking:
         page.on("dialog", lambda dialog: self.problems.append(f"dialog {dialog.message}"))
 
     def _on_console(self, message: playwright.ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not message.text.startswith(self._forgiven):
             self.problems.append(message.text)
+
+    def forgive_refusals(self) -> None:
+        """The server refuses something on purpose here, which the browser logs in its own time."""
+        self._forgiven = ("Failed to load resource",)
+        self.problems = [each for each in self.problems if not each.startswith(self._forgiven)]
 
     def _on_request(self, request: playwright.Request) -> None:
         if not request.url.startswith((self.address, "data:", "blob:")):

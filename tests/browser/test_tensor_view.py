@@ -182,7 +182,7 @@ def test_slices_of_every_kind(view: View, tensors: Tensors) -> None:
     field.fill("99")
     field.press("Enter")
     view.see(".problem", "outside a dimension of 8")
-    view.problems.clear()  # the browser logs that this was refused
+    view.forgive_refusals()
     view.see(".slices button", "Whole").click()
     view.wait("!location.search.includes('index=')")
     view.see(".tcell")
@@ -395,7 +395,7 @@ def test_the_path_of_a_fault_can_be_walked_and_walked_back(view: View, tensors: 
     view.see(".rbox .gdetail", "%")
     view.at(tensors.dump, tensors.node(tensors.dump, "convolution-op0"), look="relations")
     view.see(".relationbox", "does not say where inputs come from")
-    view.problems.clear()  # the browser logs that this was refused
+    view.forgive_refusals()
 
 
 def test_a_parameter_is_reached_through_relations(view: View, tensors: Tensors) -> None:

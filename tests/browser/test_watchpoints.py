@@ -84,7 +84,7 @@ def test_one_is_made_changed_switched_off_rechecked_and_removed(editor: Looking)
     page.wait("!document.querySelector('.side-left').innerText.includes('left alone')")
     page.see(".watchitem [aria-label=Remove]").click()
     page.see(".empty", "No watchpoint is set")
-    page.problems.clear()  # the browser logs the questions that were refused on purpose
+    page.forgive_refusals()
 
 
 def test_nodes_are_selected_by_ticks_search_class_and_expression(editor: Looking) -> None:
@@ -119,7 +119,7 @@ def test_nodes_are_selected_by_ticks_search_class_and_expression(editor: Looking
     page.see(".editor button", "Create").click()
     page.see(".watchitem", "class gradient")
     page.see(".watchitem", "op_type *softmax*")
-    page.problems.clear()
+    page.forgive_refusals()
 
 
 def test_an_expression_with_its_preview(editor: Looking) -> None:
@@ -135,7 +135,7 @@ def test_an_expression_with_its_preview(editor: Looking) -> None:
     page.see(".details .card.wrong")
     page.see(".editor button", "Create").click()
     page.see(".watchitem", "nan + inf > 0")
-    page.problems.clear()
+    page.forgive_refusals()
 
 
 def test_a_threshold_is_placed_over_its_history(editor: Looking) -> None:
@@ -158,7 +158,7 @@ def test_a_threshold_is_placed_over_its_history(editor: Looking) -> None:
     page.see(".slider b", f"{LAST + 1} would hit")
     page.see(".editor button", "Cancel").click()
     page.see(".empty", "No watchpoint is set")
-    page.problems.clear()
+    page.forgive_refusals()
 
 
 def test_they_are_exported_and_imported(editor: Looking, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_page_opened_before_its_run_is_there_waits(
     bring()
     looking.see(".verdict.wrong")
     looking.see(".details h2", "log-op0")
-    looking.problems.clear()  # the browser logs the 404s that were asked for
+    looking.forgive_refusals()
 
 
 def test_the_page_survives_a_restart_of_the_server(browser, made: Made) -> None:
