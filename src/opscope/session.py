@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.closing_lines import say_next_of_dump, say_next_of_run, summaries, why_nothing
 from opscope.errors import OpscopeError
 from opscope.logs import get_logger
 from opscope.messages import say, say_once
@@ -23,7 +24,7 @@ from opscope.ranks import (
 )
 from opscope.recording import Recording
 from opscope.settings.context import current_context, on_context
-from opscope.settings.handover import HANDOVER_VARIABLE, hand_over, handed_over
+from opscope.settings.handover import HANDOVER_VARIABLE, Handover, hand_over, handed_over
 from opscope.settings.run import RunSettings
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from opscope.stats.engine import Engine
     from opscope.watch.saving import HitState
     from opscope.watch.sink import WatchSink
-
-RUNS = "opscope-runs"
 
 
 class Session:
@@ -70,8 +69,7 @@ class Session:
         self._failure: Ending | None = None
         self._writer: RunWriter | None = None
         self._pid = os.getpid()
-        self._environment: dict[str, str | None] = {}
-        """What stood in the environment where settings are handed over."""
+        self._handover = Handover()
 
     def __repr__(self) -> str:
         state = "running" if self.running else "stopped"
@@ -214,7 +212,7 @@ class Session:
         if self._live is not None:
             self._live.end()
         get_logger("session").info("watching ends")
-        self._retract()
+        self._handover.end()
         if sinks:
             self._say_next(capture, sinks)
         self._recording.finish(self._hit_in_a_word, process_ends)
@@ -418,82 +416,34 @@ class Session:
 
     def _own_directory(self) -> Path:
         if self.run_directory is None:
-            self.run_directory = self._choose_run_directory()
+            from opscope.rundir.claim import choose_run_directory
+
+            settings = self.settings
+            self.run_directory = choose_run_directory(
+                settings.run_dir,
+                self._script,
+                self.run_id,
+                keep=settings.keep_runs,
+                shared=launched(os.environ),
+            )
         return self.run_directory
-
-    def _choose_run_directory(self) -> Path:
-        from opscope.rundir.claim import (
-            new_run_directory,
-            shared_run_directory,
-            written_run_id,
-        )
-        from opscope.rundir.retention import retire_runs
-
-        given = self.settings.run_dir
-        if given is not None:
-            if written_run_id(given) not in (None, self.run_id):
-                raise OpscopeError(f"{given} holds another run already; give another --run-dir")
-            return given
-        root = Path.cwd() / RUNS
-        if self.settings.keep_runs:
-            retire_runs(root, self.settings.keep_runs - 1)
-        choose = shared_run_directory if launched(os.environ) else new_run_directory
-        return choose(root, self._script, self.run_id)
 
     def _hand_over(self) -> None:
         """Let child processes that become ranks join this very run."""
         settings = replace(self.settings, run_dir=self.run_directory, keep_runs=0, notices=())
-        values = {HANDOVER_VARIABLE: hand_over(settings), RUN_ID_VARIABLE: self.run_id}
-        self._environment = {name: os.environ.get(name) for name in values}
-        os.environ.update(values)
-
-    def _retract(self) -> None:
-        """Processes that start from here on do not belong to this run."""
-        for name, value in self._environment.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    def _why_nothing(self, capture: Capture | None) -> str:
-        """Why no file was written."""
-        if capture is None or capture.step == 0:
-            return "no operator ran"
-        asked = self.settings.dump.iterations if self.settings.dump else self.settings.steps
-        return f"of the steps asked for ({asked}) none was reached in {capture.step} steps"
+        self._handover.begin({HANDOVER_VARIABLE: hand_over(settings), RUN_ID_VARIABLE: self.run_id})
 
     def _say_next(self, capture: Capture | None, sinks: Sequence[Sink]) -> None:
         if capture is None or not (capture.opened or capture.has_children):
-            say(f"{self._why_nothing(capture)}: nothing was recorded")
+            say(f"{why_nothing(self.settings, capture)}: nothing was recorded")
             return
-        for line in filter(None, (_summary(sink) for sink in sinks)):
+        for line in summaries(sinks):
             say(line)
-        dump = self.settings.dump
-        if (
-            dump is not None
-            and self.run_directory is None
-            and any(dump.path.glob(f"rank_*/{dump.net_name}"))
-        ):
-            say(f"next: ls {dump.path}/rank_*/{dump.net_name}/*")
-        if self.run_directory is not None:
-            run = _relative(self.run_directory)
-            whole = self._writer is None or not self._writer.failed
-            written = "run written to" if whole else "what was recorded until then is in"
-            verb = "hits" if self.has_hits else "show"
-            say(f"{written} {run}; next: opscope {verb} {run}")
-
-
-def _summary(sink: Sink) -> str:
-    """What a sink has to say for itself in the end, if anything."""
-    tell = getattr(sink, "summary", None)
-    return str(tell()) if tell is not None else ""
-
-
-def _relative(path: Path) -> Path:
-    try:
-        return path.relative_to(Path.cwd())
-    except ValueError:
-        return path
+        if self.run_directory is None:
+            say_next_of_dump(self.settings.dump)
+        else:
+            is_whole = self._writer is None or not self._writer.failed
+            say_next_of_run(self.run_directory, is_whole, self.has_hits)
 
 
 _current: Session | None = None

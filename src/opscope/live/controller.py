@@ -40,7 +40,7 @@ class Status(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class NextHold:
     """When to hold next."""
 
     at_boundary: bool = False
@@ -79,7 +79,7 @@ class Controller:
         self.on_plan: Callable[[], None] = lambda: None
         """Called in the training thread when it must look at other nodes than before."""
         self._changed = threading.Condition()
-        self._plan = Plan()
+        self._next_hold = NextHold()
         self._released = False
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._status = Status(RUNNING, "", 0, None)
@@ -96,9 +96,9 @@ class Controller:
         return self._status
 
     @property
-    def plan(self) -> Plan:
+    def next_hold(self) -> NextHold:
         """When to hold next."""
-        return self._plan
+        return self._next_hold
 
     @property
     def someone_looks(self) -> bool:
@@ -130,11 +130,11 @@ class Controller:
 
     def pause(self) -> None:
         """Hold at the end of the step under way."""
-        self._set(Plan(at_boundary=True))
+        self._set(NextHold(at_boundary=True))
 
     def go_on(self) -> None:
         """Run until a hit or the end."""
-        self._set(Plan(), release=True)
+        self._set(NextHold(), release=True)
 
     def run_steps(self, count: int) -> None:
         """Run so many steps, then hold."""
@@ -144,19 +144,19 @@ class Controller:
 
     def run_until(self, step: int) -> None:
         """Run until this step has ended, then hold."""
-        self._set(Plan(until_step=step), release=True)
+        self._set(NextHold(until_step=step), release=True)
 
     def next_node(self) -> None:
         """Run one operator, then hold."""
-        self._set(Plan(at_next_node=True), release=True)
+        self._set(NextHold(at_next_node=True), release=True)
 
     def run_to(self, node: str) -> None:
         """Run until this node has run, or the step has ended; then hold."""
-        self._set(Plan(at_node=node), release=True)
+        self._set(NextHold(at_node=node), release=True)
 
     def terminate(self) -> None:
         """End training at the next point where that is possible."""
-        self._set(Plan(terminate=True), release=True)
+        self._set(NextHold(terminate=True), release=True)
 
     def in_training(self, job: Callable[[], Any], timeout_s: float = 60.0) -> Any:
         """Have the training thread do something, at once if it holds or when the step ends."""
@@ -192,24 +192,24 @@ class Controller:
         if not self.armed:
             return False
         self._do_jobs()
-        plan = self._plan
-        if plan.terminate:
+        next_hold = self._next_hold
+        if next_hold.terminate:
             return True
         if before_update:
             return False
-        if plan.at_boundary:
+        if next_hold.at_boundary:
             self.hold_for_person("asked to", step)
-        elif plan.until_step is not None and step >= plan.until_step:
+        elif next_hold.until_step is not None and step >= next_hold.until_step:
             self.hold_for_person(f"step {step} has ended", step)
-        elif plan.looks_at_nodes:
-            missed = f": {plan.at_node} did not run" if plan.at_node else ""
+        elif next_hold.looks_at_nodes:
+            missed = f": {next_hold.at_node} did not run" if next_hold.at_node else ""
             self.hold_for_person(f"step {step} has ended{missed}", step)
-        return self._plan.terminate
+        return self._next_hold.terminate
 
     def at_node(self, step: int, place: Place) -> None:
         """An operator has run that is looked at."""
-        plan = self._plan
-        if plan.at_next_node or (plan.at_node and plan.at_node == place.name):
+        next_hold = self._next_hold
+        if next_hold.at_next_node or (next_hold.at_node and next_hold.at_node == place.name):
             self.hold_for_person("node", step, place)
 
     def hold_for_person(
@@ -229,7 +229,7 @@ class Controller:
     ) -> bool:
         """Hold until told to go on; False if nobody was there to do so for too long."""
         with self._changed:
-            self._plan = Plan()
+            self._next_hold = NextHold()
             self._released = False
             self._last_sign = time.monotonic()
             self._status = Status(state, reason, step, place, hit)
@@ -238,7 +238,7 @@ class Controller:
         with self._changed:
             if not answered:
                 self._status = Status(RUNNING, "", self._next_step(), None)
-            self.armed = self._plan != Plan() or bool(self._jobs)
+            self.armed = self._next_hold != NextHold() or bool(self._jobs)
         self.on_plan()
         self.on_change(self._status)
         return answered
@@ -260,7 +260,7 @@ class Controller:
         while True:
             with self._changed:
                 if not self._jobs:
-                    self.armed = self._plan != Plan() or self._status.state != RUNNING
+                    self.armed = self._next_hold != NextHold() or self._status.state != RUNNING
                     return
                 job, future = self._jobs.popleft()
             if not future.set_running_or_notify_cancel():
@@ -277,21 +277,21 @@ class Controller:
         held_at_end = status.state == PAUSED and status.place is None and status.hit is None
         return status.step + 1 if held_at_end else status.step
 
-    def _set(self, plan: Plan, release: bool = False) -> None:
+    def _set(self, next_hold: NextHold, release: bool = False) -> None:
         with self._changed:
             if self._status.state == ENDED:
                 raise OpscopeError("training has ended")
             held = self._status.state in (PAUSED, WAITING)
-            if plan.at_boundary and held:
+            if next_hold.at_boundary and held:
                 return
-            before, self._plan = self._plan, plan
+            before, self._next_hold = self._next_hold, next_hold
             self._released = release and held
             if self._released:
                 self._status = Status(RUNNING, "", self._next_step(), None)
             self._last_sign = time.monotonic()
             self.armed = True
             self._changed.notify_all()
-        if not held and plan.looks_at_nodes != before.looks_at_nodes:
+        if not held and next_hold.looks_at_nodes != before.looks_at_nodes:
             self._look_anew()
 
     def _look_anew(self) -> None:

@@ -33,7 +33,7 @@ class ParameterHistory:
     def end_step(self, step: int) -> None:
         """A step has ended: copy what may be asked for at the next hold."""
         self.ended = step
-        if self._controller.plan.holds_within_a_step_of(step):
+        if self._controller.next_hold.holds_within_a_step_of(step):
             self.take()
         elif self._kept.names_parameters:
             self._try_to_copy(named_only=True)

@@ -26,7 +26,7 @@ class LiveSink(BaseSink):
         self.rank = rank
 
     def wants(self, node: Node) -> Want:
-        plan = self._controller.plan
+        plan = self._controller.next_hold
         if plan.at_next_node or (plan.at_node and node.name == plan.at_node):
             return _VALUES
         return _VALUES if self._kept.wants(node) else Want.NOTHING
@@ -43,7 +43,7 @@ class LiveSink(BaseSink):
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         self._kept.add(call, IO.OUTPUT, values)
         self.current = call
-        if self._controller.plan.looks_at_nodes:
+        if self._controller.next_hold.looks_at_nodes:
             place = Place(call.node.id, call.node.name, call.index, place_of(call.node))
             self._controller.at_node(call.step, place)
 

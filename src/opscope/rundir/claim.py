@@ -8,14 +8,33 @@ from datetime import datetime
 from pathlib import Path
 
 from opscope.atomic_files import write_first
+from opscope.errors import OpscopeError
 from opscope.locks import is_held
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import read_object
 from opscope.rundir.layout import run_name
-from opscope.rundir.retention import is_alive
+from opscope.rundir.retention import is_alive, retire_runs
 
 _FRESH_SECONDS = 60.0
 """Ranks start within this time of each other; an older claim counts only while its run lives."""
+
+
+def choose_run_directory(
+    given: Path | None, script: str, run_id: str, *, keep: int = 0, shared: bool = False
+) -> Path:
+    """Return the directory of a run: the given one, or a new one, for which old ones make room.
+
+    With `shared` the ranks of a run, each in its own process, get the same.
+    """
+    if given is not None:
+        if written_run_id(given) not in (None, run_id):
+            raise OpscopeError(f"{given} holds another run already; give another --run-dir")
+        return given
+    root = Path.cwd() / layout.RUNS
+    if keep:
+        retire_runs(root, keep - 1)
+    choose = shared_run_directory if shared else new_run_directory
+    return choose(root, script, run_id)
 
 
 def new_run_directory(root: Path, script: str, run_id: str) -> Path:

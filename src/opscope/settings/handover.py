@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import zlib
 from collections.abc import Mapping
 
@@ -29,3 +30,23 @@ def handed_over(environ: Mapping[str, str]) -> RunSettings | None:
     except (binascii.Error, ValueError, zlib.error) as error:
         raise OpscopeError(f"environment: {HANDOVER_VARIABLE} is damaged: {error}") from error
     return RunSettings.from_json(text)
+
+
+class Handover:
+    """Variables of the environment that let child processes join a run, while it lasts."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, str | None] = {}
+
+    def begin(self, values: Mapping[str, str]) -> None:
+        """Set them for processes that start from here on."""
+        self._before = {name: os.environ.get(name) for name in values}
+        os.environ.update(values)
+
+    def end(self) -> None:
+        """Leave the environment as it was."""
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -13,7 +13,7 @@ from torch import nn
 
 from helpers.watched import one_step, watched
 from opscope.events import TRAINING_GRAPH, Node, Phase, Stack
-from opscope.judge.explanation import Case, Known, explain
+from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.birth import Bad, Birth
 from opscope.stats.numpy_stats import row_of
 
@@ -171,7 +171,7 @@ def case(op: str, *inputs: list[float]) -> Case:
         0, TRAINING_GRAPH, f"Default/{op}-op0", op, f"aten.{op}", "Default", "", Phase.FORWARD,
         Stack(0, ()),
     )  # fmt: skip
-    known = [Known(row_of(torch.tensor(x).numpy()), "float32", (len(x),)) for x in inputs]
+    known = [SeenValue(row_of(torch.tensor(x).numpy()), "float32", (len(x),)) for x in inputs]
     return Case(Birth(node, 0, 0, Bad(1, 1, 0, 0, 0)), known, None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.judge.explanation.backward import backward
-from opscope.judge.explanation.case import Case, Explanation, Known, Rule, shown
+from opscope.judge.explanation.case import Case, Explanation, Rule, SeenValue, shown
 from opscope.judge.explanation.division import division
 from opscope.judge.explanation.domains import domain, logarithm, logit, root
 from opscope.judge.explanation.normalisation import normalisation
@@ -12,7 +12,7 @@ from opscope.judge.explanation.outside import entered, of_purpose
 from opscope.judge.explanation.overflow import exponential, half_range, overflow, power
 from opscope.judge.explanation.update import optimizer
 
-__all__ = ["Case", "Explanation", "Known", "explain"]
+__all__ = ["Case", "Explanation", "SeenValue", "explain"]
 
 
 def explain(case: Case) -> Explanation:

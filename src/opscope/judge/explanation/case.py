@@ -14,7 +14,7 @@ from opscope.stats.row import Row
 LIMITS = {"float16": 65504.0, "bfloat16": 3.39e38, "float32": 3.40e38, "float64": 1.80e308}
 
 
-class Known(NamedTuple):
+class SeenValue(NamedTuple):
     """A value as far as its statistics tell."""
 
     row: Row
@@ -33,8 +33,8 @@ class Case(NamedTuple):
     """An operator at fault with its values; an input without statistics is None."""
 
     birth: Birth
-    inputs: Sequence[Known | None]
-    output: Known | None
+    inputs: Sequence[SeenValue | None]
+    output: SeenValue | None
     step: int = 1
     """At step 0 nothing has been learned yet."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
-from opscope.judge.explanation import Case, Explanation, Known, explain
+from opscope.judge.explanation import Case, Explanation, SeenValue, explain
 from opscope.judge.origin.arrival import spoilt
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.divergence import ADVICE, divergence, in_words
@@ -143,11 +143,11 @@ def _history(step: Step, origin: Birth) -> list[dict[str, Any]]:
     return [{"step": at, "min": found[at].min, "max": found[at].max} for at in last]
 
 
-def _known(step: Step, record: np.void | None) -> Known | None:
+def _known(step: Step, record: np.void | None) -> SeenValue | None:
     if record is None:
         return None
     dtype, shape = step.kinds(int(record["shape"]))
-    return Known(row_from(record), dtype, shape)
+    return SeenValue(row_from(record), dtype, shape)
 
 
 def _entered(origin: Birth) -> dict[str, str] | None:
