@@ -95,6 +95,8 @@ class Meter:
         self._memory: RowMemory = PlainMemory()
         self._start = 0
         self.hook: RowHook | None = None
+        self.on_write: Callable[[Any], None] = lambda tensor: None
+        """Called before something writes to a tensor; native code calls it for held ones only."""
         self.made_in: Callable[[Any], int] = lambda tensor: -1
         """The index of the call that made a tensor what it is; -1 if none of this step did."""
         self.found_bad = False
@@ -207,6 +209,7 @@ class Meter:
     def _note_write(self, tensor: Any) -> None:
         self._clock += 1
         self._written[storage_start(tensor)] = self._clock
+        self.on_write(tensor)
         if not tensor.is_cpu:
             self.engine.before_write(tensor)
 

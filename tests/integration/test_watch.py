@@ -539,6 +539,51 @@ def test_the_state_that_is_saved(tmp_path: Path) -> None:
     assert about["left_out"] == []
 
 
+@pytest.mark.parametrize("by", ["a view", "the tensor", "out=", "foreach"])
+def test_a_batch_is_saved_as_it_came_in_though_the_script_writes_to_it(
+    tmp_path: Path, by: str
+) -> None:
+    def normalise(batch: Tensor) -> None:
+        if by == "a view":
+            batch[1:].mul_(3.0)
+        elif by == "the tensor":
+            batch.sub_(0.5).div_(2.0)
+        elif by == "out=":
+            torch.add(batch, 1.0, out=batch)
+        else:
+            torch._foreach_mul_([batch, batch.clone()], 2.0)
+
+    inputs: list[Tensor] = []
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 2)
+
+        def forward(self, batch: Tensor) -> Tensor:
+            normalise(batch)
+            return self.linear(batch)
+
+    class Outer(nn.Sequential):
+        def forward(self, batch: Tensor) -> Tensor:
+            with torch.no_grad():
+                self[0](batch)
+            return self[0](batch)
+
+    with watched(tmp_path) as found:
+        model = Outer(Model())
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for step in range(4):
+            batch = torch.randn(4, 3)
+            inputs.append(batch.clone())
+            optimizer.zero_grad()
+            log_of_zero(2)(model(batch), step).backward()
+            optimizer.step()
+    file = found.rank / found.verdict["state"] / "batch.safetensors"
+    saved = safetensors.load_file(file)
+    assert torch.equal(saved.pop("input0"), inputs[2]) and not saved
+
+
 def test_state_is_saved_within_a_limit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with watched(tmp_path / "a", save_state="6KiB") as found:
         train(2, log_of_zero(0), nn.Linear(3, 2000))

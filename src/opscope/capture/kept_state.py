@@ -12,6 +12,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from opscope.capture.held_tensors import Held, HeldTensors
 from opscope.capture.parameters import Names
 from opscope.events import Outside, Snapshot
 
@@ -31,7 +32,8 @@ class KeptState:
     ) -> None:
         self._names = names
         self._optimizers = optimizers
-        self._batch: dict[str, tuple[Tensor, int]] = {}
+        self.held = HeldTensors()
+        self._batch: dict[str, tuple[Held, int]] = {}
         """By name, with how often a network had been called in the step when it came."""
         self._called = 0
         self._rng: RandomStates | None = None
@@ -55,22 +57,22 @@ class KeptState:
         if self._is_over:
             self._let_go()
         size = tensor.numel() * tensor.element_size()
-        if any(tensor is other for other, _ in self._batch.values()) or size > self._room:
+        if any(held.is_of(tensor) for held, _ in self._batch.values()) or size > self._room:
             return
         self._room -= size
         name, number = outside.name, 1
         while name in self._batch:
             number += 1
             name = f"{outside.name}#{number}"
-        self._batch[name] = tensor, self._called
+        self._batch[name] = self.held.hold(tensor), self._called
 
     def begin_pass(self) -> None:
         """What was there when the network was last called is of the pass before."""
         if self._holds:
             return
         came_since = [
-            (name.partition("#")[0], tensor)
-            for name, (tensor, called) in self._batch.items()
+            (name.partition("#")[0], held.tensor)
+            for name, (held, called) in self._batch.items()
             if called == self._called
         ]
         self._let_go()
@@ -91,6 +93,7 @@ class KeptState:
 
     def _let_go(self) -> None:
         self._batch.clear()
+        self.held.clear()
         self._room = _BYTES
         self._is_over = False
 
@@ -98,7 +101,7 @@ class KeptState:
         """The state as it is now."""
         optimizers = list(self._optimizers())
         return Snapshot(
-            batch={name: tensor for name, (tensor, _) in self._batch.items()},
+            batch={name: held.tensor for name, (held, _) in self._batch.items()},
             rng=self._rng.tensors() if self._rng is not None else {},
             parameters=dict([*self._names.parameters(), *self._names.buffers()]),
             optimizer=_optimizer_tensors(optimizers, self._names),

@@ -127,6 +127,8 @@ class TorchCapture:
     def keep_state(self) -> Callable[[], Snapshot]:
         """Remember the batch and the random states of each step; returns what takes a snapshot."""
         kept = self._program.kept = KeptState(self._program.names, self._clock.live)
+        kept.held.writes = self._program.native
+        self._pipeline.meter.on_write = kept.held.before_write
         self._watch.on_arrival = kept.add_batch
 
         def snapshot() -> Snapshot:

@@ -321,6 +321,20 @@ PyObject* py_note_write(PyObject*, PyObject* object) {
   });
 }
 
+PyObject* py_hold(PyObject*, PyObject* storage) {
+  return guarded([&] {
+    hook->held[PyLong_AsVoidPtr(storage)] = true;
+    return none();
+  });
+}
+
+PyObject* py_let_go(PyObject*, PyObject*) {
+  return guarded([&] {
+    hook->held.clear();
+    return none();
+  });
+}
+
 Ref bytes_of(const std::vector<int64_t>& numbers) {
   return checked(
       PyBytes_FromStringAndSize(reinterpret_cast<const char*>(numbers.data()),
@@ -419,6 +433,8 @@ PyMethodDef methods[] = {
     {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
     {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
+    {"hold", py_hold, METH_O, "Announce writes to the memory at this address."},
+    {"let_go", py_let_go, METH_NOARGS, "Announce no more of them."},
     {"key", py_key, METH_O, "What a tensor is known by."},
     {"texts", py_texts, METH_NOARGS, "The arguments of the call under way that are no tensors."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},

@@ -29,18 +29,24 @@ inline int64_t now_us() {
   return int64_t{1000000} * now.tv_sec + now.tv_nsec / 1000;
 }
 
+inline bool is_held(const at::Tensor& tensor) {
+  return hook->held.size() != 0 && tensor.has_storage() &&
+         hook->held.find(tensor.storage().data()) != nullptr;
+}
+
 // The rows of before are void; what waits to be read is read now.
 inline void announce_write(Call& call) {
-  Produced waiting;  // that Python waits to read
+  Produced waiting;  // that Python waits to read or to copy
   for (const uint32_t at : call.written) {
     const at::Tensor& tensor = call.tensors[at];
     hook->rows.note_write(tensor);
-    if (!tensor.is_cuda()) continue;
-    CudaLane* lane = hook->rows.lane_of(tensor);
-    if (lane != nullptr) lane->before_write(tensor);
-    if (lane != nullptr ? lane->python_waits(tensor) : hook->rows.python_lanes) {
-      waiting.push_back(&tensor);
+    bool is_awaited = is_held(tensor);
+    if (tensor.is_cuda()) {
+      CudaLane* lane = hook->rows.lane_of(tensor);
+      if (lane != nullptr) lane->before_write(tensor);
+      is_awaited |= lane != nullptr ? lane->python_waits(tensor) : hook->rows.python_lanes;
     }
+    if (is_awaited) waiting.push_back(&tensor);
   }
   if (!waiting.empty()) {
     NotWatched not_watched;

@@ -146,6 +146,7 @@ struct Hook {
   FoundSite* last_site = nullptr;
   FlatMap<PyObject*, Code, AddressHash> known_codes;
   std::vector<Ref> codes;  // kept alive: their addresses are keys
+  FlatMap<const void*, bool, AddressHash> held;  // memory that Python wants to copy before a write
   RowBook rows;
   int64_t native_calls = 0, python_calls = 0;
 };

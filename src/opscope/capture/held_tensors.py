@@ -1,0 +1,67 @@
+"""Tensors held on to as they are: copied only when something is about to write to them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from opscope.stats.torch_values import storage_start, unsupported_reason
+
+
+class Writes(Protocol):
+    """What knows of operators that write."""
+
+    def hold(self, storage: int) -> None:
+        """Have writes to this memory announced."""
+
+    def let_go(self) -> None:
+        """Announce no more of them."""
+
+
+class Held:
+    """A tensor, or a copy of it from before it was written to."""
+
+    __slots__ = ("_original", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._original = weakref.ref(tensor)
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Whether it is this tensor, or a copy of it."""
+        return self._original() is tensor
+
+
+class HeldTensors:
+    """A few tensors, by the memory they lie in."""
+
+    def __init__(self) -> None:
+        self._by_storage: dict[int, list[Held]] = {}
+        self.writes: Writes | None = None
+        """Native code, which has to be asked to announce writes; Python announces all of them."""
+
+    def hold(self, tensor: Tensor) -> Held:
+        """Hold on to a tensor as it is now."""
+        held = Held(tensor)
+        if not unsupported_reason(tensor):
+            start = storage_start(tensor)
+            self._by_storage.setdefault(start, []).append(held)
+            if self.writes is not None:
+                self.writes.hold(start)
+        return held
+
+    def before_write(self, tensor: Any) -> None:
+        """Something is about to write to this tensor."""
+        if not self._by_storage:
+            return
+        for held in self._by_storage.pop(storage_start(tensor), ()):
+            held.tensor = held.tensor.detach().clone()
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        if self._by_storage:
+            self._by_storage.clear()
+            if self.writes is not None:
+                self.writes.let_go()
