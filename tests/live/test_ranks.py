@@ -137,6 +137,21 @@ def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
 
 
 @pytest.mark.long
+def test_the_others_of_a_rank_that_dies_can_be_told_to_go_on(
+    server: Server, tmp_path: Path, started: list[Process]
+) -> None:
+    run = by_hand(server, tmp_path, started)
+    server.control(run, "step", count=2)
+    server.until(run, "paused", 60)
+    first, second = started
+    second.kill()
+    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    server.control(run, "continue")
+    assert first.wait(60) == 1, "its next collective fails, as it would without opscope"
+    assert "Connection closed by peer" in first.text or "Connection reset" in first.text
+
+
+@pytest.mark.long
 def test_the_time_out_of_the_process_group_does_not_run_while_ranks_hold(
     server: Server, tmp_path: Path, started: list[Process]
 ) -> None:
