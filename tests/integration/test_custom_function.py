@@ -155,3 +155,23 @@ def test_several_inputs_and_outputs(record) -> None:
     ]
     sources = {s.node for s in total.sources.values()}
     assert sources == {left.node, right.node}
+
+
+def test_an_operator_of_the_users_own_is_one_however_it_is_called(record) -> None:
+    @torch.library.custom_op("opscope_tests::doubled", mutates_args=())
+    def doubled(x: Tensor) -> Tensor:
+        return torch.from_numpy(2 * x.detach().numpy())  # of which nothing inside is an operator
+
+    doubled.register_autograd(lambda ctx, gradient: 2 * gradient)
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with record() as seen:
+        for _ in range(2):
+            hidden = model(torch.ones(1, 2))
+            called = (doubled, torch.ops.opscope_tests.doubled, doubled._opoverload)
+            sum(call(hidden).sum() for call in called).backward()
+            optimizer.step()
+    found = seen.of_type("opscope_tests_doubled", 1)
+    assert len(found) == 3
+    for call in found:
+        assert torch.equal(2 * call.inputs[0], call.outputs[0])

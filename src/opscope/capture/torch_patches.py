@@ -11,6 +11,7 @@ import torch.utils.checkpoint
 import torch.utils.dlpack
 from torch import Tensor, nn
 
+from opscope.capture.direct_calls import see_direct_calls
 from opscope.capture.fallback import Fallback
 from opscope.capture.guards import quiet
 from opscope.capture.torch_program import TorchProgram, say_compiled
@@ -39,6 +40,8 @@ class TorchPatches:
         if isinstance(program.seen_by, Fallback):
             for name in ("trace", "trace_module"):
                 wrap(torch.jit, name, self._unwatched)
+        else:
+            see_direct_calls(program.patches)
 
     def _saved_tensors_hooks(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Operators of a pack hook run inside the operator whose tensors they pack."""

@@ -21,6 +21,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from opscope.capture.direct_calls import see_direct_calls
 from opscope.capture.patches import Patches
 from opscope.capture.recognising import (
     arguments,
@@ -89,6 +90,7 @@ class Program:
         wrap(torch.amp.GradScaler, "update", self._scaler_update)
         wrap(torch.nn.utils, "clip_grad_norm_", self._clip)
         wrap(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", self._next_batch)
+        see_direct_calls(self._patches)
         self._hooks = [
             register_optimizer_step_pre_hook(self._before_optimizer),
             register_optimizer_step_post_hook(self._after_optimizer),

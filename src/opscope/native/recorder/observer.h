@@ -47,6 +47,16 @@ struct NumberHash {
   }
 };
 
+// What torch tells of by a name: an operator, a node of autograd's engine, or neither, such as a
+// function of the user's whose operators are told of themselves.
+enum class Told : uint8_t { kOperator, kEngine, kOther };
+
+struct Called {
+  uint32_t number = 0;
+  Told as = Told::kOther;
+  uint64_t start = 0;  // the first bytes of the name
+};
+
 // What is known per thread.
 struct Watcher {
   int depth = 0;   // operators under way
@@ -60,7 +70,7 @@ struct Watcher {
   uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid));
   Backward backward;
   uint64_t generation = 0;  // of rings: names of another are void
-  FlatMap<const char*, std::pair<uint32_t, uint64_t>, AddressHash> operators;
+  FlatMap<const char*, Called, AddressHash> operators;
   FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
 };
@@ -85,14 +95,21 @@ inline Watcher& here() {
   return *watcher;
 }
 
-inline uint32_t operator_number(Watcher& watcher, const char* name) {
+// Autograd's engine tells of each of its nodes as if that were an operator.
+inline Told told_as(const char* name) {
+  if (std::strncmp(name, "autograd::engine", 16) == 0) return Told::kEngine;
+  return std::strstr(name, "::") != nullptr ? Told::kOperator : Told::kOther;
+}
+
+inline const Called& called(Watcher& watcher, const char* name) {
   // The address of a name is torch's own for operators; its first bytes tell if it was used again.
   uint64_t start = 0;
   std::memcpy(&start, name, strnlen(name, sizeof start));
-  auto& known = watcher.operators[name];
-  if (known.first != 0 && known.second == start) return known.first;
-  known = {names().number_of(kNameOperator, name), start};
-  return known.first;
+  Called& known = watcher.operators[name];
+  if (known.number != 0 && known.start == start) return known;
+  const Told as = told_as(name);
+  known = {as == Told::kOperator ? names().number_of(kNameOperator, name) : ~0u, as, start};
+  return known;
 }
 
 // The same for names that autograd makes anew for each call.
@@ -105,9 +122,6 @@ inline uint32_t text_number(Watcher& watcher, const char* name) {
   if (known == 0) known = names().number_of(kNameOperator, name);
   return known;
 }
-
-// Autograd's engine tells of each of its nodes as if that were an operator.
-inline bool is_engine(const char* name) { return std::strncmp(name, "autograd::engine", 16) == 0; }
 
 inline const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
   for (const c10::IValue& value : values) {
@@ -249,12 +263,12 @@ inline void enter_backward(Watcher& watcher, const at::RecordFunction& fn) {
   }
 }
 
-inline void begin(Watcher& watcher, const at::RecordFunction& fn) {
+inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t number_of_name) {
   const uint64_t sequence = ring.field(kHeadField).fetch_add(1, std::memory_order_relaxed) + 1;
   Record& record = ring.records[(sequence - 1) & ring.mask];
   record.sequence.store(0, std::memory_order_relaxed);
   std::memset(reinterpret_cast<char*>(&record) + 8, 0, sizeof record - 8);
-  record.op = operator_number(watcher, fn.name());
+  record.op = number_of_name;
   record.thread = watcher.thread;
   record.step = static_cast<int32_t>(ring.field(kStepField).load(std::memory_order_relaxed));
   record.phase = watcher.phase;
@@ -298,15 +312,16 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
     enter_backward(watcher, fn);
     return nullptr;
   }
-  if (is_engine(fn.name())) {
+  const Called& name = called(watcher, fn.name());
+  if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
     watcher.backward = {};
-    return nullptr;
   }
+  if (name.as != Told::kOperator) return nullptr;
   if (watcher.depth++ == 0) {
-    if (watcher.muted == 0) begin(watcher, fn);
+    if (watcher.muted == 0) begin(watcher, fn, name.number);
   } else if (watcher.record != nullptr && watcher.record->sequence == watcher.sequence) {
-    watcher.record->inner = operator_number(watcher, fn.name());
+    watcher.record->inner = name.number;
   }
   return nullptr;
 }
@@ -329,10 +344,9 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
     if (watcher.backward_depth > 0) --watcher.backward_depth;
     return;
   }
-  if (is_engine(fn.name())) {
-    if (watcher.backward_depth > 0) --watcher.backward_depth;
-    return;
-  }
+  const Told as = called(watcher, fn.name()).as;
+  if (as == Told::kEngine && watcher.backward_depth > 0) --watcher.backward_depth;
+  if (as != Told::kOperator) return;
   if (watcher.depth > 0 && --watcher.depth != 0) return;
   Record* record = watcher.record;
   watcher.record = nullptr;
