@@ -41,6 +41,8 @@ DEVICES = {0: "cpu", 1: "cuda", 13: "xla", 14: "hpu", 12: "xpu", 17: "meta", 20:
 _DTYPES = {number: name for name, number in shared.DTYPES.items()}
 _MOST_OPERATORS = 1 << 14
 """So many are told of; a step of a large model has a few thousand."""
+_SAME = ("step", "scope", "op", "phase")
+"""Operators that have all of these in common are counted to tell them apart."""
 _SMALLEST, _LARGEST = shared.RING_HEADER_BYTES, 1 << 32
 _MARKER = struct.Struct("<IiiiQQ32s")
 _LENGTH = struct.Struct("<I")
@@ -93,12 +95,13 @@ class Operator:
     stream: int = 0
     group: str = ""
     collective: int = 0
+    node: int | None = None
+    """The node's number in the run, where the capture has given one."""
 
     @property
     def op_type(self) -> str:
         """The operator without torch's own library, as nodes have it in their names."""
-        library, _, name = self.op.rpartition("::")
-        return name if library in ("", "aten") else f"{library}_{name}".replace("::", "_")
+        return _op_type(self.op)
 
     @property
     def is_collective(self) -> bool:
@@ -218,10 +221,27 @@ class RingReader:
     @cached_property
     def operators(self) -> list[Operator]:
         """The latest operators in the ring, oldest first, with their names."""
-        counts: dict[tuple[int, str, str, str], int] = {}
-        return [self._operator(record, counts) for record in self.records[-_MOST_OPERATORS:]]
+        counts: dict[tuple[int, ...], int] = {}
+        found = []
+        for record in self.records[-_MOST_OPERATORS:]:
+            key = tuple(int(record[name]) for name in _SAME)
+            index = counts[key] = counts.get(key, -1) + 1
+            found.append(self._operator(record, index))
+        return found
 
-    def _operator(self, record: np.void, counts: dict[tuple[int, str, str, str], int]) -> Operator:
+    def operator(self, sequence: int) -> Operator | None:
+        """One operator, also one that is too old to be in `operators`."""
+        records = self.records
+        at = int(np.searchsorted(records["sequence"], sequence))
+        if at == len(records) or int(records["sequence"][at]) != sequence:
+            return None
+        latest = len(records) - len(self.operators)
+        if at >= latest:
+            return self.operators[at - latest]
+        alike = [records[name][:at] == records[name][at] for name in _SAME]
+        return self._operator(records[at], int(np.logical_and.reduce(alike).sum()))
+
+    def _operator(self, record: np.void, index: int) -> Operator:
         names = self.names
         op = names.of(shared.NAME_OPERATOR, int(record["op"])) or "(unknown)"
         scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
@@ -250,9 +270,8 @@ class RingReader:
             stream=int(record["stream"]),
             group=names.of(shared.NAME_GROUP, int(record["group"])),
             collective=int(record["collective"]) if flags & shared.COLLECTIVE else 0,
+            node=int(record["node"]) - 1 if record["node"] else None,
         )
-        key = made.step, scope, made.op_type, phase
-        index = counts[key] = counts.get(key, -1) + 1
         before = "Gradients/" if phase == "backward" else ""
         object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
         return made
@@ -282,6 +301,10 @@ class RingReader:
                 found.append(facts)
         return found
 
+    def op_type(self, number: int) -> str:
+        """The operator with a number, as nodes have it in their names."""
+        return _op_type(self.names.of(shared.NAME_OPERATOR, number) or "(unknown)")
+
     def blob(self, name: str) -> tuple[dict[str, Any], bytes] | None:
         """The last batch or the random states: their description, and the bytes."""
         at = self.sizes.batch_at if name == "batch" else self.sizes.random_at
@@ -292,6 +315,11 @@ class RingReader:
             return None
         (size,) = _LENGTH.unpack_from(self._content, at)
         return about, self._content[at + _LENGTH.size + size : at + used]
+
+
+def _op_type(op: str) -> str:
+    library, _, name = op.rpartition("::")
+    return name if library in ("", "aten") else f"{library}_{name}".replace("::", "_")
 
 
 def _json_at(content: bytes, at: int, room: int) -> dict[str, Any] | None:
