@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from helpers.forked import forked_opscope, forked_python
@@ -52,8 +53,28 @@ def test_without_a_path_it_is_in_the_run_directory(tmp_path: Path) -> None:
     nodes = {json.loads(line)["name"] for line in lines}
     ran = [op for op in report["last_operators"] if op["step"] in (1, 2)]
     assert ran and {op["name"] for op in ran} <= nodes
+    assert_edges(recording(tmp_path / "run" / "recorder"))
     shown = forked_opscope("report", "run", cwd=tmp_path)
     assert shown.stdout.startswith("how it ended: exception: ValueError: bad thing\n")
+
+
+def assert_edges(folder: Path) -> None:
+    """Where statistics run, graphs and the list of memory have what they know of inputs."""
+    nodes = {node.name: node for node in onnx.load(folder / "graph_0.pb").graph.node}
+    linear, relu = (
+        nodes[f"Default/network-Net/{name}-op0"] for name in ("fc1-Linear/addmm", "relu")
+    )
+    assert list(relu.input) == list(linear.output) and "fc1.bias" in linear.input
+    text = (folder / "graph_0.ir").read_text()
+    (line,) = [each for each in text.splitlines() if "ward_last_op(" in each]
+    producer = line.partition("ward_last_op(%")[2].partition(")")[0]
+    assert f"  %{producer}(output) = relu(" in text
+    rows = [row.split("\t") for row in (folder / "mem_address_list.txt").read_text().splitlines()]
+    made = {(row[0], row[8]): row[2] for row in rows if row[7] == "output 0"}
+    taken = {(row[0], row[8]): row[2] for row in rows if row[7] == "input 0"}
+    for step in ("1", "2"):
+        relu_made = made[step, "Default/network-Net/relu-op0"]
+        assert relu_made == taken[step, "Default/network-Net/ward_last_op-op0"]
 
 
 def test_the_rank_may_be_known_late(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from opscope.locks import one_at_a_time
 from opscope.native import shared
 from opscope.record.blobs import as_safetensors
 from opscope.record.cause import RUNNING, Cause, of_exception, of_ring
-from opscope.record.graphs import execution_order, graphs_of, memory_list, render
+from opscope.record.graphs import execution_order, graphs_of, render
+from opscope.record.memory_list import memory_list
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, REPORT_FILE, read_json
 from opscope.record.rank_report import rank_report
 from opscope.record.ranks import compare

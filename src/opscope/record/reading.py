@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
 from opscope.native import shared
+from opscope.record.edges import InputFrom, edges_of
 from opscope.record.ring import Sizes
 from opscope.regular import read_regular
 
@@ -97,6 +98,8 @@ class Operator:
     collective: int = 0
     node: int | None = None
     """The node's number in the run, where the capture has given one."""
+    inputs: tuple[InputFrom, ...] = ()
+    """Where its inputs come from, where the capture has told."""
 
     @property
     def op_type(self) -> str:
@@ -131,6 +134,7 @@ class RingReader:
         if self.number("magic") != shared.RING_MAGIC:
             raise OpscopeError(f"{origin} is no recording, or one of another version of opscope")
         self.sizes = self._sizes()
+        self._edges: dict[int, tuple[InputFrom, ...]] = {}
 
     @classmethod
     def open(cls, path: Path) -> RingReader:
@@ -247,7 +251,8 @@ class RingReader:
         scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
         phase = PHASES.get(int(record["phase"]), "forward")
         flags, end = int(record["flags"]), int(record["end"])
-        node = names.of(shared.NAME_NODE, int(record["node"]) - 1) if record["node"] else ""
+        number = int(record["node"]) - 1 if record["node"] else None
+        node = "" if number is None else names.of(shared.NAME_NODE, number)
         made = Operator(
             sequence=int(record["sequence"]),
             step=int(record["step"]),
@@ -270,11 +275,19 @@ class RingReader:
             stream=int(record["stream"]),
             group=names.of(shared.NAME_GROUP, int(record["group"])),
             collective=int(record["collective"]) if flags & shared.COLLECTIVE else 0,
-            node=int(record["node"]) - 1 if record["node"] else None,
+            node=number,
+            inputs=() if number is None else self._inputs_of(number),
         )
         before = "Gradients/" if phase == "backward" else ""
         object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
         return made
+
+    def _inputs_of(self, node: int) -> tuple[InputFrom, ...]:
+        known = self._edges.get(node)
+        if known is None:
+            text = self.names.of(shared.NAME_EDGES, node)
+            known = self._edges[node] = tuple(edges_of(text))
+        return known
 
     @property
     def last_operator(self) -> Operator | None:

@@ -18,6 +18,7 @@ from opscope.native import shared
 from opscope.ranks import current_rank, world_size
 from opscope.record.cause import FINISHED, HIT, Cause, of_exception, of_handled_signal
 from opscope.record.death import STACKS_FILE, DeathWatch
+from opscope.record.edges import edges_text
 from opscope.record.exception import describe
 from opscope.record.export import export_ring
 from opscope.record.native import load
@@ -188,6 +189,8 @@ class Recorder:
     def name_node(self, node: Node) -> None:
         """The capture has seen a call site for the first time."""
         self.writer.put_name(shared.NAME_NODE, node.id, node.name)
+        if node.sources and self.ring["names_used"] < self.ring["names_bytes"] // 2:
+            self.writer.put_name(shared.NAME_EDGES, node.id, edges_text(node.sources))
 
     def mark_step(self) -> None:
         """The script says that a step ends here."""
