@@ -249,8 +249,8 @@ class Recorder:
         self.writer.observe(False)
         self.program.uninstall()
         if cause.is_abnormal or self.settings.mode == 2:
-            self._export(cause)
-            self.ring["state"] = shared.RING_EXPORTED
+            if self._export(cause):  # or whoever reads the ring makes the files
+                self.ring["state"] = shared.RING_EXPORTED
             self._close()
         elif process_ends:
             self.writer.mark(shared.MARKER_FINISHED, 0, "")
@@ -269,7 +269,8 @@ class Recorder:
         handled = of_handled_signal(RingReader(self.ring.memory[:]), time.time_ns())
         return handled or Cause(FINISHED, "it ended normally")
 
-    def _export(self, cause: Cause, subfolder: str = "") -> None:
+    def _export(self, cause: Cause, subfolder: str = "") -> bool:
+        """Make files of the ring; returns whether they could be written."""
         folder = self.folder or rank_folder(self._base, self._rank)
         try:
             if self._exception is None and not self._exit_code:
@@ -286,6 +287,8 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told; training ends as it would
             reason = error.strerror if isinstance(error, OSError) else error
             say_once(f"the recorder cannot write to {folder}: {reason}; training is not disturbed")
+            return False
+        return True
 
     def _export_device_memory(self, folder: Path) -> None:
         """The allocator's own list, where a GPU is in use."""
