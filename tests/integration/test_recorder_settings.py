@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from helpers.forked import forked_opscope, forked_python
 from helpers.recordings import TRAIN, recording, written_report
+from opscope.record.reading import RECORD, RingReader
 
 PLAIN = f"import opscope\n{TRAIN}"
 IN_CONTEXT = f"import opscope\nopscope.set_context(env_config_path='rdr.json')\n{TRAIN}"
@@ -54,6 +56,7 @@ def test_without_a_path_it_is_in_the_run_directory(tmp_path: Path) -> None:
     ran = [op for op in report["last_operators"] if op["step"] in (1, 2)]
     assert ran and {op["name"] for op in ran} <= nodes
     assert_edges(recording(tmp_path / "run" / "recorder"))
+    assert_lines_of_nodes(recording(tmp_path / "run" / "recorder"))
     shown = forked_opscope("report", "run", cwd=tmp_path)
     assert shown.stdout.startswith("how it ended: exception: ValueError: bad thing\n")
 
@@ -75,6 +78,21 @@ def assert_edges(folder: Path) -> None:
     for step in ("1", "2"):
         relu_made = made[step, "Default/network-Net/relu-op0"]
         assert relu_made == taken[step, "Default/network-Net/ward_last_op-op0"]
+
+
+def assert_lines_of_nodes(folder: Path) -> None:
+    """Where native code cannot read frames, as on newer Pythons, nodes have the same lines."""
+    content = bytearray((folder / "ring.bin").read_bytes())
+    found = RingReader(bytes(content))
+    records = np.frombuffer(content, RECORD, found.sizes.slots, found.sizes.records_at)
+    records["site"] = 0
+    others = [each for each in RingReader(bytes(content)).operators if each.node is not None]
+    assert {each.phase for each in others} >= {"forward", "backward", "optimizer"}
+    for each in others:
+        same = found.operator(each.sequence)
+        assert same is not None
+        if each.phase != "backward":
+            assert each.source[0][:2] == same.source[0][:2], each.name
 
 
 def test_the_rank_may_be_known_late(tmp_path: Path) -> None:

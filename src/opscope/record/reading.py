@@ -5,9 +5,9 @@ Whatever a file says of itself is checked: it may come from elsewhere, or be cut
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from opscope.errors import OpscopeError
 from opscope.native import shared
 from opscope.record.edges import InputFrom, edges_of
+from opscope.record.lines import SourceLine, lines_of
 from opscope.record.ring import Sizes
 from opscope.regular import read_regular
 
@@ -59,14 +60,6 @@ class Marker(NamedTuple):
     time_ns: int
     detail: int
     text: str
-
-
-class SourceLine(NamedTuple):
-    """A line of the user's code."""
-
-    file: str
-    line: int
-    function: str
 
 
 @dataclass(frozen=True)
@@ -135,6 +128,7 @@ class RingReader:
             raise OpscopeError(f"{origin} is no recording, or one of another version of opscope")
         self.sizes = self._sizes()
         self._edges: dict[int, tuple[InputFrom, ...]] = {}
+        self._lines: dict[tuple[int, int | None], tuple[SourceLine, ...]] = {}
 
     @classmethod
     def open(cls, path: Path) -> RingReader:
@@ -266,7 +260,7 @@ class RingReader:
             finished=end != 0 and not flags & shared.RAISED,
             raised=bool(flags & shared.RAISED),
             autograd=names.of(shared.NAME_OPERATOR, int(record["autograd"])),
-            source=tuple(_lines(names.of(shared.NAME_SITE, int(record["site"])))),
+            source=self._lines_of(int(record["site"]), number),
             dtype=_DTYPES.get(int(record["dtype"]), "") if record["bytes"] else "",
             numel=int(record["numel"]),
             address=int(record["address"]),
@@ -281,6 +275,16 @@ class RingReader:
         before = "Gradients/" if phase == "backward" else ""
         object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
         return made
+
+    def _lines_of(self, site: int, node: int | None) -> tuple[SourceLine, ...]:
+        known = self._lines.get((site, node))
+        if known is None:
+            of = functools.partial(self.names.of, shared.NAME_LINES)
+            found = tuple(lines_of(self.names.of(shared.NAME_SITE, site)))
+            if not found and node is not None:
+                found = tuple(lines_of(of(node), of))
+            known = self._lines[site, node] = found
+        return known
 
     def _inputs_of(self, node: int) -> tuple[InputFrom, ...]:
         known = self._edges.get(node)
@@ -347,14 +351,6 @@ def _json_at(content: bytes, at: int, room: int) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _lines(text: str) -> Iterator[SourceLine]:
-    for line in text.splitlines():
-        file, _, rest = line.partition("\t")
-        number, _, function = rest.partition("\t")
-        if number.lstrip("-").isdigit():
-            yield SourceLine(file, int(number), function)
 
 
 def _device(record: np.void) -> str:

@@ -21,6 +21,7 @@ from opscope.record.death import STACKS_FILE, DeathWatch
 from opscope.record.edges import edges_text
 from opscope.record.exception import describe
 from opscope.record.export import export_ring
+from opscope.record.lines import lines_text, same_lines
 from opscope.record.native import load
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, rank_folder
 from opscope.record.python_writer import PythonWriter
@@ -58,6 +59,8 @@ class Recorder:
         self._facts: dict[str, Any] = {}
         self._exception: dict[str, Any] | None = None
         self._exit_code = 0
+        self._with_stack: dict[int, int] = {}
+        """By stack: the first node that has it."""
         self._lock: FileLock | None = None
         self.folder: Path | None = None
         """Where the ring is and the files will be; None where nothing can be written."""
@@ -189,8 +192,13 @@ class Recorder:
     def name_node(self, node: Node) -> None:
         """The capture has seen a call site for the first time."""
         self.writer.put_name(shared.NAME_NODE, node.id, node.name)
-        if node.sources and self.ring["names_used"] < self.ring["names_bytes"] // 2:
+        if self.ring["names_used"] > self.ring["names_bytes"] // 2:
+            return  # names matter more than what follows
+        if node.sources:
             self.writer.put_name(shared.NAME_EDGES, node.id, edges_text(node.sources))
+        first = self._with_stack.setdefault(node.stack.id, node.id)
+        lines = lines_text(node.stack) if first == node.id else same_lines(first)
+        self.writer.put_name(shared.NAME_LINES, node.id, lines)
 
     def mark_step(self) -> None:
         """The script says that a step ends here."""

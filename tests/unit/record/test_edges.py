@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from opscope.events import Node, Output, Outside, Phase, Stack
+from opscope.events import Frame, Node, Output, Outside, Phase, Stack
 from opscope.record.edges import InputFrom, edges_of, edges_text
 from opscope.record.graphs import graphs_of, render
+from opscope.record.lines import SourceLine, lines_of, lines_text, same_lines
 from opscope.record.memory_list import memory_list
 from opscope.record.reading import Operator
 
@@ -83,3 +84,12 @@ def test_an_output_belongs_to_the_call_that_made_it() -> None:
     lines = memory_list([*STEP[:2], *again]).splitlines()
     outputs = [line.split("\t") for line in lines if "output" in line]
     assert [(row[1], row[2]) for row in outputs] == [("11", "0x10"), ("21", "0x40")]
+
+
+def test_lines_are_written_once_for_a_stack_and_read() -> None:
+    frames = (Frame("/a/train.py", 3, "f", True), Frame("/torch/x.py", 9, "g", False))
+    text = lines_text(Stack(0, (*frames, Frame("/a/b\tc.py", 5, "<module>", True))))
+    lines = [SourceLine("/a/train.py", 3, "f"), SourceLine("/a/b c.py", 5, "<module>")]
+    assert list(lines_of(text)) == lines
+    assert list(lines_of(same_lines(7), {7: text}.__getitem__)) == lines
+    assert list(lines_of(f"/a\t{'9' * 5000}\tf")) == list(lines_of("=" + "9" * 5000)) == []
