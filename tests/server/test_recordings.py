@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
+import opscope
 from helpers.described import forbid_more
 from opscope.commands.view import _found
 from opscope.errors import OpscopeError
@@ -73,3 +75,20 @@ def test_view_opens_whatever_a_recording_is(recorded: Recorded, tmp_path: Path) 
     assert _found(str(recorded.folder / "dump")) == (recorded.folder / "dump", False)
     with pytest.raises(OpscopeError, match="is no run"):
         _found(str(tmp_path))
+
+
+def test_steps_have_what_statistics_say(ask: Asking, recorded: Recorded) -> None:
+    folder = recorded.folder / "run" / "recorder" / "rank_0" / "rdr"
+    steps = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    run = opscope.open(recorded.folder / "run")
+    for step in (1, 5, 8):
+        values = run.select_values(steps=[step])
+        rows = [value.stats() for value in values if "int" not in str(value.dtype)]
+        largest = max(max(abs(row.min), abs(row.max)) for row in rows if row and row.count)
+        assert steps[step]["statistics"]["largest"] == largest
+        assert "not_finite" not in steps[step]["statistics"]
+    last = steps[9]["statistics"]
+    assert last["not_finite"] > 0 and last["first"].endswith("/log-op0")
+    shown = ask.get(f"/recordings/{recorded.run}")["ranks"][0]["steps"]
+    assert shown["not_finite"] == [0] * 9 + [last["not_finite"]]
+    assert shown["largest"][5] == steps[5]["statistics"]["largest"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.atomic_files import write_whole
-from opscope.events import BaseSink, Node
+from opscope.events import BaseSink, Node, StepRecord
 from opscope.locks import FileLock, is_held
 from opscope.messages import say, say_once
 from opscope.native import shared
@@ -27,7 +27,9 @@ from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, rank_folder
 from opscope.record.python_writer import PythonWriter
 from opscope.record.reading import RingReader
 from opscope.record.ring import RING_FILE, Ring, Sizes
+from opscope.record.step_statistics import StepStatistics
 from opscope.record.surroundings import oom_kills, surroundings
+from opscope.rows import Rows
 from opscope.rundir.jsonlines import encode
 from opscope.settings.recorder import RecorderSettings
 
@@ -64,7 +66,7 @@ class Recorder:
         self._lock: FileLock | None = None
         self.folder: Path | None = None
         """Where the ring is and the files will be; None where nothing can be written."""
-        self.sink = NodeNames(self)
+        self.sink = Heard(self)
 
     # ------------------------------------------------------------------ beginning
 
@@ -331,14 +333,23 @@ class Recorder:
             self._death.leave_to_parent()
 
 
-class NodeNames(BaseSink):
-    """Hears of nodes where statistics run, so that records can have their names."""
+class Heard(BaseSink):
+    """Hears of nodes and numbers where statistics run, for records and the facts of steps."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._statistics = StepStatistics()
 
     def node(self, node: Node) -> None:
         self._recorder.name_node(node)
+
+    def stats(self, rows: Rows) -> None:
+        self._statistics.add(rows)
+
+    def step_end(self, record: StepRecord) -> None:
+        found, self._statistics = self._statistics, StepStatistics()
+        if found.values:
+            self._recorder.ring.add_statistics(record.step, found.to_json())
 
 
 def _code_of(error: SystemExit) -> int:

@@ -13,6 +13,7 @@ import mmap
 import os
 import struct
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from opscope.native import shared
 RING_FILE = "ring.bin"
 _HEADER = shared.RING_HEADER
 _LENGTH = struct.Struct("<I")
+_STATISTICS = 16
+"""Those of so many steps are kept, for facts that are written late."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Ring:
         self.memory = memory
         self.sizes = sizes
         self.path = path
+        self._statistics: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
+        self._last_step: tuple[int, Mapping[str, Any]] = 0, {}
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for name in ("slots", "names_bytes", "step_slots", "step_bytes"):
@@ -105,8 +110,21 @@ class Ring:
     def __getitem__(self, name: str) -> int:
         return self._numbers[_HEADER[name] // 8]
 
+    def add_statistics(self, step: int, found: Mapping[str, Any]) -> None:
+        """Statistics of a step have come, before its other facts or after them."""
+        self._statistics[step] = found
+        while len(self._statistics) > _STATISTICS:
+            self._statistics.popitem(last=False)
+        number, facts = self._last_step
+        if facts.get("step") == step:
+            self.put_step(number, facts)
+
     def put_step(self, number: int, facts: Mapping[str, Any]) -> None:
         """Write the facts of a step over those of the oldest."""
+        self._last_step = number, facts
+        statistics = self._statistics.get(facts.get("step", -1))
+        if statistics is not None:
+            facts = {**facts, "statistics": statistics}
         text = _fitting(facts, self.sizes.step_bytes - _LENGTH.size)
         at = self.sizes.steps_at + number % self.sizes.step_slots * self.sizes.step_bytes
         _LENGTH.pack_into(self.memory, at, 0)

@@ -79,6 +79,10 @@ class RecordedSteps(TypedDict):
     allocated: Sequence[Number | None]
     peak: Sequence[Number | None]
     """Bytes: of the process, and on the GPU."""
+    largest: Sequence[Number | None]
+    """The largest |x| of all values, where statistics ran."""
+    not_finite: Sequence[Number | None]
+    """How many values had elements that are not finite."""
 
 
 class BatchTensor(TypedDict):

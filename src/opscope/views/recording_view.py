@@ -157,7 +157,14 @@ def _steps(facts: list[dict[str, Any]]) -> RecordedSteps:
         "rss": columns["rss"],
         "allocated": columns["allocated"],
         "peak": columns["peak"],
+        "largest": [_number(_dict(step.get("statistics")).get("largest")) for step in facts],
+        "not_finite": [_not_finite(step) for step in facts],
     }
+
+
+def _not_finite(step: dict[str, Any]) -> int | None:
+    found = _dict(step.get("statistics"))
+    return _whole(found.get("not_finite")) if found else None
 
 
 def _first(found: Any) -> Any:

@@ -600,6 +600,8 @@ export interface RecordedSteps {
   rss: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
   allocated: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
   peak: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  largest: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  not_finite: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
 }
 
 /** A recording: how a training ended. */

@@ -33,6 +33,8 @@ export function StepsPanel({ steps }: { steps: RecordedSteps }) {
   const curves: [string, Line[], (found: Num) => string][] = [
     ["loss", [line(r("loss"), "--accent", steps.loss)], short],
     ["gradient_norm", [line(r("gradient_norm"), "--backward", steps.gradient_norm)], short],
+    ["largest", [line(r("largest"), "--forward", steps.largest)], short],
+    ["not_finite", [line(r("not_finite"), "--bad", steps.not_finite)], (found) => count(found)],
     ["memory", memory, (found) => (found === null ? "–" : bytes(found))],
     ["seconds", [line(r("step_seconds"), "--other", steps.seconds)], seconds],
     ["lr", [line(r("learning_rate"), "--second", steps.lr)], short],

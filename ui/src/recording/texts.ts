@@ -86,6 +86,8 @@ const TEXTS = {
   steps_empty: ["Loss and memory of the last steps appear here.", "这里显示最后几步的损失和内存。"],
   loss: ["loss", "损失"],
   gradient_norm: ["gradient norm", "梯度范数"],
+  largest: ["largest |x| of all values", "所有值中最大 |x|"],
+  not_finite: ["values that are not finite", "非有限的值"],
   memory: ["memory", "内存"],
   rss: ["of the process", "进程"],
   allocated: ["allocated on the GPU", "GPU 已分配"],
