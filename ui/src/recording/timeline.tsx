@@ -27,7 +27,7 @@ import {
   type Span,
 } from "./timeline_layout";
 
-const LABELS = 184;
+const LABELS = 206;
 const SETTLE_MS = 160;
 const NEAR_PX = 4;
 const SECOND_NS = 1e9;
@@ -48,7 +48,7 @@ export function TimelinePanel({ recording, rank }: { recording: RecordingFacts; 
     <section class="timeline" aria-label={r("timeline")}>
       <header>
         <h3>{r("timeline")}</h3>
-        <Legend />
+        <Legend gpu={timeline?.ranks.some((each) => each.completed !== null) ?? false} />
         <span class="grow" />
         {timeline && <Jumps timeline={timeline} />}
       </header>
@@ -75,7 +75,7 @@ const show = (span: Span, replace = false): void => {
   goTo({ from: start, to: end }, replace);
 };
 
-function Legend() {
+function Legend({ gpu }: { gpu: boolean }) {
   const r = useRecordingTexts();
   useTexts();
   return (
@@ -90,6 +90,12 @@ function Legend() {
         <i class="flightkey" />
         {r("in_flight")}
       </span>
+      {gpu && (
+        <span class="inkkey">
+          <i class="gpukey" />
+          {r("gpu_known")}
+        </span>
+      )}
     </span>
   );
 }
@@ -136,7 +142,7 @@ function Rows({ timeline, asked, recording, rank, width }: RowsProps) {
   const selected = chosen(place) ?? { at: rank.place, sequence: rank.last_op?.sequence ?? null };
   const words: Picture["words"] = {
     flight: r("in_flight"),
-    never: (name, number) => r("never_entered", name, number),
+    never: r("never_entered"),
     step: (step) => r("in_step", step),
   };
   useLayoutEffect(() => {

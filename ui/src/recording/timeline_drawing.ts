@@ -20,7 +20,7 @@ export interface Picture {
   /** The chosen operator. */
   place: number | null;
   sequence: number | null;
-  words: { flight: string; never: (name: string, number: number) => string; step: (step: number) => string };
+  words: { flight: string; never: string; step: (step: number) => string };
 }
 
 interface Inks {
@@ -197,13 +197,12 @@ function drawRank(
     context.setLineDash([]);
     context.font = FONT;
     context.textAlign = "left";
-    const text = picture.words.never(never.name, never.number);
-    const long = context.measureText(text).width + 8;
+    const long = context.measureText(picture.words.never).width + 8;
     const left = long < Math.min(room, picture.width - x) ? x : x - long;
     context.fillStyle = inks.panel;
     context.fillRect(left + 1, y + 1, long - 2, LANE - 2 * PAD - 2);
     context.fillStyle = inks.ink;
-    context.fillText(text, left + 4, y + LANE / 2 - PAD + 0.5);
+    context.fillText(picture.words.never, left + 4, y + LANE / 2 - PAD + 0.5);
   }
 }
 
