@@ -7,7 +7,9 @@ a column is put together with its neighbours there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,15 @@ _RAISED, _FLIGHT = 1, 2
 Integers = NDArray[np.int64]
 
 
+class _Key(NamedTuple):
+    """What a row is of: a thread, a stream of a device, or the collectives of a group."""
+
+    kind: int
+    thread: int
+    device: int
+    number: int
+
+
 @dataclass(frozen=True)
 class _Times:
     """The records of one rank, in nanoseconds on the clock of all."""
@@ -55,9 +66,21 @@ class _Times:
     end: Integers
     """0 for what is in flight."""
 
-    @property
+    @cached_property
     def last(self) -> int:
+        """When an operator was seen last."""
         return int(max(self.start.max(), self.end.max()))
+
+    @cached_property
+    def steps(self) -> tuple[Integers, Integers]:
+        """The steps there are, and when each begins."""
+        steps, first = np.unique(self.records["step"], return_index=True)
+        return steps.astype(np.int64), self.start[first]
+
+    @cached_property
+    def lanes(self) -> list[tuple[_Key, Integers]]:
+        """The rows, in the order of their first operator, each with the places of its records."""
+        return _lanes(self)
 
 
 @dataclass(frozen=True)
@@ -69,9 +92,15 @@ class _Window:
     """Where operators in flight are drawn to."""
 
 
+_KNOWN: WeakKeyDictionary[Recorded, list[_Times]] = WeakKeyDictionary()
+"""As one comes closer, the same recording is asked about again and again."""
+
+
 def timeline(recorded: Recorded, start: int | None, end: int | None, columns: int) -> Timeline:
     """The operators of a stretch of time, the last two steps unless told."""
-    ranks = _on_one_clock(recorded)
+    ranks = _KNOWN.get(recorded)
+    if ranks is None:
+        ranks = _KNOWN[recorded] = _on_one_clock(recorded)
     if not ranks:
         return {"first": 0, "last": 1, "start": 0, "end": 1, "began": 0, "ranks": []}
     ended = max(each.last for each in ranks)
@@ -122,19 +151,17 @@ def _shift(ring: RingReader) -> int:
 
 def _began(times: _Times) -> int:
     """Where the step before the last begins."""
-    steps = np.unique(times.records["step"])
-    return int(times.start[times.records["step"] >= steps[-2:][0]].min())
+    return int(times.steps[1][-2:][0])
 
 
 def _rank(times: _Times, ranks: list[_Times], recorded: Recorded, window: _Window) -> RankTimeline:
-    lanes, of_lane = _lanes(times)
-    latest = [int(np.flatnonzero(of_lane == lane)[-1]) for lane in range(len(lanes))]
-    shown = sorted(range(len(lanes)), key=lambda lane: -latest[lane])[:_MOST_LANES]
+    latest = sorted(int(places[-1]) for _, places in times.lanes)[-_MOST_LANES:]
+    shown = [lane for lane in times.lanes if int(lane[1][-1]) >= latest[0]]
     return {
         "place": times.rank.place,
         "rank": times.rank.number,
-        "lanes": [_lane(times, lanes[lane], of_lane == lane, window) for lane in sorted(shown)],
-        "hidden": len(lanes) - len(shown),
+        "lanes": [_lane(times, key, places, window) for key, places in shown],
+        "hidden": len(times.lanes) - len(shown),
         "ended": times.last,
         "completed": _completed(times),
         "steps": _step_marks(times, window),
@@ -142,33 +169,30 @@ def _rank(times: _Times, ranks: list[_Times], recorded: Recorded, window: _Windo
     }
 
 
-def _lanes(times: _Times) -> tuple[list[tuple[int, int, int, int]], Integers]:
-    """What the rows of a rank are, in the order of their first operator, and which each is in."""
+def _lanes(times: _Times) -> list[tuple[_Key, Integers]]:
     records = times.records
     collective = (records["flags"] & shared.COLLECTIVE) != 0
     on_device = ~collective & (records["device"] == _CUDA) & (records["bytes"] > 0)
-    main = records["thread"] == times.ring.pid
-    kind = np.where(
-        collective, _GROUP, np.where(on_device, _STREAM, np.where(main, _MAIN, _THREAD))
-    )
+    main = np.where(records["thread"] == times.ring.pid, _MAIN, _THREAD)
+    kind = np.where(collective, _GROUP, np.where(on_device, _STREAM, main)).astype(np.int64)
     thread = np.where(collective, 0, records["thread"]).astype(np.int64)
     device = np.where(on_device, records["device_index"], 0).astype(np.int64)
     number = np.where(collective, records["group"], np.where(on_device, records["stream"], 0))
-    keys = ((kind.astype(np.int64) << 56 | thread << 24) | (device & 0xFF) << 16) | number
-    found, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    keys = ((kind << 56 | thread << 24) | (device & 0xFF) << 16) | number
+    found, first, which = np.unique(keys, return_index=True, return_inverse=True)
     order = np.lexsort((first, found >> 56 == _GROUP))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    lanes = [
-        (key >> 56, key >> 24 & 0xFFFFFFFF, key >> 16 & 0xFF, key & 0xFFFF)
-        for key in found[order].tolist()
+    by_lane = np.argsort(which, kind="stable")
+    ends = np.searchsorted(which[by_lane], np.arange(len(found) + 1))
+    return [
+        (
+            _Key(key >> 56, key >> 24 & 0xFFFFFFFF, key >> 16 & 0xFF, key & 0xFFFF),
+            by_lane[ends[lane] : ends[lane + 1]],
+        )
+        for lane, key in zip(order.tolist(), found[order].tolist(), strict=True)
     ]
-    return lanes, place[inverse.reshape(-1)]
 
 
-def _lane(
-    times: _Times, key: tuple[int, int, int, int], chosen: NDArray[np.bool_], window: _Window
-) -> TimelineLane:
+def _lane(times: _Times, key: _Key, places: Integers, window: _Window) -> TimelineLane:
     kind, thread, device, number = key
     names = times.ring.names
     return {
@@ -177,22 +201,23 @@ def _lane(
         "device": f"{DEVICES[_CUDA]}:{device}" if kind == _STREAM else "",
         "stream": number if kind == _STREAM else 0,
         "group": names.of(shared.NAME_GROUP, number) if kind == _GROUP else "",
-        "operators": int(chosen.sum()),
-        "boxes": _boxes(times, chosen, window),
+        "operators": len(places),
+        "boxes": _boxes(times, places, window),
     }
 
 
-def _boxes(times: _Times, chosen: NDArray[np.bool_], window: _Window) -> Boxes:
+def _boxes(times: _Times, places: Integers, window: _Window) -> Boxes:
     """The operators of a row within the window; short ones together."""
-    in_flight = times.end == 0
-    end = np.where(in_flight, max(window.horizon, int(times.start.max())), times.end)
-    raised = (times.records["flags"] & shared.RAISED) != 0
-    state = np.where(in_flight, _FLIGHT, np.where(raised, _RAISED, 0))
-    chosen = chosen & (end >= window.start) & (times.start <= window.end)
-    row = _Row(times.records[chosen], times.start[chosen], end[chosen], state[chosen])
-    if not len(row.records):
+    start, end = times.start[places], times.end[places]
+    shown = (start <= window.end) & ((end >= window.start) | (end == 0))
+    places, start, end = places[shown], start[shown], end[shown]
+    if not len(places):
         return _answer(times.ring, _Merged(*[np.empty(0, np.int64)] * 8))
-    return _answer(times.ring, _merged(row, window))
+    records, in_flight = times.records[places], end == 0
+    raised = (records["flags"] & shared.RAISED) != 0
+    state = np.where(in_flight, _FLIGHT, np.where(raised, _RAISED, 0))
+    end = np.where(in_flight, np.maximum(window.horizon, start), end)
+    return _answer(times.ring, _merged(_Row(records, start, end, state), window))
 
 
 @dataclass(frozen=True)
@@ -279,8 +304,7 @@ def _completed(times: _Times) -> int | None:
 
 def _step_marks(times: _Times, window: _Window) -> list[StepMark]:
     """Where steps begin within the window; none if there are too many to tell apart."""
-    steps, first = np.unique(times.records["step"], return_index=True)
-    at = times.start[first]
+    steps, at = times.steps
     inside = (at >= window.start) & (at <= window.end)
     if inside.sum() > _MOST_STEPS:
         return []
