@@ -12,6 +12,9 @@ import pytest
 from browser.conftest import HOSTILE_CLASS, TOKEN, Looking, playwright
 from helpers.forked import forked_opscope, forked_ranks
 from helpers.recordings import TRAIN
+from opscope.native.shared import NAME_SCOPE
+from opscope.record.python_writer import PythonWriter
+from opscope.record.ring import RING_FILE, Ring, Sizes
 from opscope.rundir.layout import run_key
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
@@ -58,6 +61,9 @@ class Left:
             assert done.returncode == -9, done.stderr
         self.run, self.pair = folder / "run", folder / "pair"
         self.ring = self.run / "recorder" / "rank_0" / "rdr"
+        self.alive = folder / "alive"
+        self.alive.mkdir()
+        self.written = Ring.in_file(self.alive / RING_FILE, Sizes())
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +76,9 @@ def left(
 @pytest.fixture(scope="module")
 def address(left: Left) -> Iterator[str]:
     sock = listening_socket("127.0.0.1", 0)
-    end = in_background(Library([left.run]), TOKEN, sock, recordings=[left.pair, left.ring])
+    end = in_background(
+        Library([left.run]), TOKEN, sock, recordings=[left.pair, left.ring, left.alive]
+    )
     yield f"http://127.0.0.1:{sock.getsockname()[1]}"
     end()
 
@@ -229,6 +237,20 @@ def test_the_folder_of_a_rank_opens_alone_in_chinese_and_in_the_dark(
     looking.see("[data-panel='stacks'] h3", "所有线程的调用栈")
     dark = "getComputedStyle(document.querySelector('.ending')).backgroundColor"
     assert looking.page.evaluate(dark) == "rgb(21, 26, 32)"
+
+
+def test_a_process_that_is_still_there_is_followed(looking: Looking, left: Left) -> None:
+    left.written["step"] = 7
+    looking.open(f"/recording/{run_key(left.alive)}")
+    looking.see(".ending h2", "Still running")
+    looking.see(".ending .where", "step 7")
+    writer = PythonWriter()
+    writer.attach(left.written)
+    writer.enter(writer.name(NAME_SCOPE, "Default/network-Net"))
+    left.written["step"] = 8
+    looking.see(".ending .where", "step 8")
+    looking.see(".ending .became.flight", "in flight")
+    looking.see(".lanelabel", "main thread")
 
 
 def test_an_address_that_leads_nowhere_says_so(looking: Looking, left: Left) -> None:

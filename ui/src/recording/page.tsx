@@ -1,6 +1,6 @@
 // A recording: how a training ended, its last operators, and all that was noted beside them.
 import { useEffect } from "preact/hooks";
-import { useAnswer } from "../api/client";
+import { revision, useAnswer } from "../api/client";
 import type { EndedRank, RecordingFacts } from "../api/types";
 import { Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
@@ -16,10 +16,18 @@ import { StepsPanel } from "./steps";
 import { useRecordingTexts } from "./texts";
 import { TimelinePanel } from "./timeline";
 
+/** How often a process that is still there is looked at. */
+const LOOK_MS = 2000;
+
 export function RecordingPage() {
   const place = useRecordingPlace();
-  const answer = useAnswer<RecordingFacts>(`/recordings/${encodeURIComponent(place.id)}`, false);
+  const answer = useAnswer<RecordingFacts>(`/recordings/${encodeURIComponent(place.id)}`);
   const found = answer.data;
+  useEffect(() => {
+    if (!found?.alive) return;
+    const timer = setInterval(() => document.hidden || revision.set(revision.get() + 1), LOOK_MS);
+    return () => clearInterval(timer);
+  }, [found?.alive]);
   useEffect(() => {
     document.title = found ? `${found.name} · opscope` : "opscope";
   }, [found?.name]);

@@ -41,7 +41,7 @@ export function TimelinePanel({ recording, rank }: { recording: RecordingFacts; 
   const asked = place.from !== null && place.to !== null ? { start: place.from, end: place.to } : null;
   const answer = useLatest<Timeline>(
     room > 50 ? question(path, { ...asWhole(asked), columns: Math.round(room) }) : null,
-    false,
+    recording.alive,
   );
   const timeline = answer.data;
   return (
