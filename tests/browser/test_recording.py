@@ -126,6 +126,11 @@ def test_it_says_how_it_ended_and_shows_all_that_is_left(looking: Looking, left:
     assert steps.locator("[data-curve='loss'] polyline").count() == 1
     batch = looking.see("[data-panel='batch'] tbody tr").inner_text()
     assert "f32[8, 16]" in batch
+    first = looking.see("[data-panel='operators'] li")
+    assert "in flight" in first.inner_text() and "ward_last_op-op0" in first.inner_text()
+    looking.see("[data-panel='operators'] li:nth-child(4) button").click()
+    looking.see("[data-panel='operators'] li.on:nth-child(4)")
+    looking.see(".operatorpanel .opfacts", "finished")
     assert "after kill -9 there are none" in looking.see("[data-panel='stacks']").inner_text()
     assert "train.py" in looking.see("[data-panel='program']").inner_text()
     assert looking.page.title() == "run · opscope"

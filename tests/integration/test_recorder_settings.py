@@ -11,7 +11,9 @@ import pytest
 
 from helpers.forked import forked_opscope, forked_python
 from helpers.recordings import TRAIN, recording, written_report
+from opscope.read.recorded import Recorded
 from opscope.record.reading import RECORD, RingReader
+from opscope.views.recording_view import recording_facts
 
 PLAIN = f"import opscope\n{TRAIN}"
 IN_CONTEXT = f"import opscope\nopscope.set_context(env_config_path='rdr.json')\n{TRAIN}"
@@ -57,6 +59,7 @@ def test_without_a_path_it_is_in_the_run_directory(tmp_path: Path) -> None:
     assert ran and {op["name"] for op in ran} <= nodes
     assert_edges(recording(tmp_path / "run" / "recorder"))
     assert_lines_of_nodes(recording(tmp_path / "run" / "recorder"))
+    assert_exception_is_shown(tmp_path / "run")
     shown = forked_opscope("report", "run", cwd=tmp_path)
     assert shown.stdout.startswith("how it ended: exception: ValueError: bad thing\n")
 
@@ -78,6 +81,20 @@ def assert_edges(folder: Path) -> None:
     for step in ("1", "2"):
         relu_made = made[step, "Default/network-Net/relu-op0"]
         assert relu_made == taken[step, "Default/network-Net/ward_last_op-op0"]
+
+
+def assert_exception_is_shown(run: Path) -> None:
+    """The page gets the frames of the script with the tensors in them."""
+    (rank,) = recording_facts("id", "id", Recorded(run))["ranks"]
+    raised = rank["exception"]
+    assert raised is not None and (raised["type"], raised["message"]) == ("ValueError", "bad thing")
+    functions = [frame["function"] for frame in raised["frames"]]
+    assert functions == ["die", "last_op", "forward", "<module>"]
+    tensors = {tensor["name"]: tensor for tensor in raised["frames"][2]["tensors"]}
+    assert (
+        tensors["x"]["shape"] == [8, 16] and tensors["h"]["min"] == 0 and tensors["h"]["nan"] == 0
+    )
+    assert rank["operators"][0]["state"] == "raised" and len(rank["operators"]) == 40
 
 
 def assert_lines_of_nodes(folder: Path) -> None:

@@ -96,6 +96,31 @@ class BatchTensor(TypedDict):
     """The first elements, where they were kept."""
 
 
+class FrameTensor(TypedDict):
+    """A tensor that a frame held when it raised."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    device: str
+    min: Number | None
+    max: Number | None
+    mean: Number | None
+    """Of the finite elements; None where the values were not looked at."""
+    nan: Count | None
+    inf: Count | None
+
+
+class RaisedFrame(TypedDict):
+    """A frame of the user's code that an exception went through."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+    tensors: Sequence[FrameTensor]
+
+
 class RecordedException(TypedDict):
     """What was raised."""
 
@@ -103,6 +128,8 @@ class RecordedException(TypedDict):
     message: str
     thread: str
     traceback: str
+    frames: Sequence[RaisedFrame]
+    """Those of the user's code, the innermost first."""
 
 
 class EndedRank(TypedDict):
@@ -117,6 +144,8 @@ class EndedRank(TypedDict):
     step: int
     silent_seconds: float | None
     last_op: RecordedOperator | None
+    operators: Sequence[RecordedOperator]
+    """The last ones, the latest first."""
     source: RecordedSource | None
     completed: int | None
     launched: int | None

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from opscope.views.recording_answers import (
         BatchTensor,
         EndedRank,
+        FrameTensor,
         MissedCollective,
         OperatorAt,
+        RaisedFrame,
         RecordedException,
         RecordedOperator,
         RecordedSource,
@@ -79,6 +81,7 @@ def _ended(rank: RecordedRank) -> EndedRank:
         "step": _whole(report.get("step")),
         "silent_seconds": _number(report.get("silent_seconds")),
         "last_op": _operator(last) if isinstance(last, dict) else None,
+        "operators": [_operator(each) for each in reversed(_dicts(report.get("last_operators")))],
         "source": _source(report.get("source")),
         "completed": _whole_or_none(window.get("completed")),
         "launched": _whole_or_none(window.get("launched")),
@@ -136,11 +139,39 @@ def _source(found: Any) -> RecordedSource | None:
 def _exception(found: Any) -> RecordedException | None:
     if not isinstance(found, dict):
         return None
+    frames = reversed(_dicts(found.get("frames")))
     return {
         "type": _text(found.get("type")),
         "message": _text(found.get("message")),
         "thread": _text(found.get("thread")),
         "traceback": _text(found.get("traceback")),
+        "frames": [_frame(each) for each in frames if each.get("user")],
+    }
+
+
+def _frame(found: dict[str, Any]) -> RaisedFrame:
+    return {
+        "file": _text(found.get("file")),
+        "line": _whole(found.get("line")),
+        "function": _text(found.get("function")),
+        "code": _text(found.get("code")),
+        "tensors": [
+            _frame_tensor(name, _dict(about)) for name, about in _dict(found.get("tensors")).items()
+        ],
+    }
+
+
+def _frame_tensor(name: str, about: dict[str, Any]) -> FrameTensor:
+    return {
+        "name": name,
+        "dtype": _text(about.get("dtype")),
+        "shape": [_whole(each) for each in _list(about.get("shape"))],
+        "device": _text(about.get("device")),
+        "min": _number(about.get("min")),
+        "max": _number(about.get("max")),
+        "mean": _number(about.get("mean")),
+        "nan": _whole_or_none(about.get("nan")),
+        "inf": _whole_or_none(about.get("inf")),
     }
 
 

@@ -198,6 +198,12 @@ def test_a_report_from_elsewhere_is_shown_as_far_as_it_makes_sense() -> None:
     assert np.isnan(rank["steps"]["loss"][0])  # type: ignore[arg-type]
     assert rank["batch"] == [{"name": "", "dtype": "", "shape": [], "digest": "", "values": []}]
     assert timeline(found, None, None, 10)["ranks"] == []
+    odd["exception"] = {"type": 3, "frames": [{"user": True, "tensors": {"x": 5}}, 7]}
+    odd["last_operators"] = [{}, "x"]
+    (rank,) = recording_facts("id", "", found)["ranks"]
+    assert rank["exception"] is not None and rank["exception"]["type"] == ""
+    assert rank["exception"]["frames"][0]["tensors"][0]["min"] is None
+    assert [each["state"] for each in rank["operators"]] == ["flight"]
 
 
 def test_only_what_a_process_left_is_a_recording(tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ export interface EndedRank {
   step: number;
   silent_seconds: number | null;
   last_op: RecordedOperator | null;
+  operators: RecordedOperator[];
   source: RecordedSource | null;
   completed: number | null;
   launched: number | null;
@@ -160,6 +161,19 @@ export interface Extreme {
   value: number | "NaN" | "Infinity" | "-Infinity" | string;
   row: number;
   column: number;
+}
+
+/** A tensor that a frame held when it raised. */
+export interface FrameTensor {
+  name: string;
+  dtype: string;
+  shape: number[];
+  device: string;
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string | null;
+  inf: number | string | null;
 }
 
 /** One number per scope and step. */
@@ -485,6 +499,15 @@ export interface Problem {
   error: string;
 }
 
+/** A frame of the user's code that an exception went through. */
+export interface RaisedFrame {
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+  tensors: FrameTensor[];
+}
+
 /** Where ranks differ that should not. */
 export interface RankDifference {
   kind: string;
@@ -556,6 +579,7 @@ export interface RecordedException {
   message: string;
   thread: string;
   traceback: string;
+  frames: RaisedFrame[];
 }
 
 /** One call of an operator, as the recorder noted it. */

@@ -9,6 +9,8 @@ import { shownTheme, switchLanguage, switchTheme } from "../state/theme";
 import { useTexts } from "../texts";
 import { BatchPanel } from "./batch";
 import { Ending } from "./ending";
+import { ExceptionPanel } from "./exception";
+import { LastOperators } from "./last_operators";
 import { OperatorPanel } from "./operator";
 import { goTo, useRecordingPlace } from "./place";
 import { ProgramPanel, TextPanel } from "./plain_panels";
@@ -82,7 +84,8 @@ function Body({ recording }: { recording: RecordingFacts }) {
       <div class="endinggrid">
         <div>
           <OperatorPanel recording={recording} rank={rank} />
-          {rank.exception && <TextPanel title={r("exception")} text={rank.exception.traceback} name="exception" />}
+          {rank.exception && <ExceptionPanel raised={rank.exception} />}
+          <LastOperators rank={rank} />
           <TextPanel title={r("stacks")} text={rank.stacks} empty={r("stacks_empty")} name="stacks" />
         </div>
         <div>

@@ -55,6 +55,7 @@ function address(place: RecordingPlace): string {
 const current = store<RecordingPlace>(placeAt(location.pathname, location.search));
 window.addEventListener("popstate", () => current.set(placeAt(location.pathname, location.search)));
 
+export const hereNow = (): RecordingPlace => current.get();
 export const useRecordingPlace = (): RecordingPlace => useStore(current);
 
 /** Move; back returns, unless this replaces where the person was. */

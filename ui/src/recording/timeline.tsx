@@ -9,7 +9,7 @@ import { shownTheme } from "../state/theme";
 import { useLatest } from "../tensor/latest";
 import { useWheel } from "../tensor/wheel";
 import { named, useTexts } from "../texts";
-import { chosen, goTo, useRecordingPlace } from "./place";
+import { chosen, goTo, hereNow, useRecordingPlace } from "./place";
 import { causeName, useRecordingTexts, type RecordingTexts } from "./texts";
 import { draw, type Picture } from "./timeline_drawing";
 import {
@@ -213,14 +213,22 @@ function Rows({ timeline, asked, recording, rank, width }: RowsProps) {
 
 /** The span that is shown: moved at once, and in the address when it rests. */
 function useSpan(asked: Span): [Span, (next: Span) => void] {
-  const [moving, setMoving] = useState<Span | null>(null);
+  const [moving, setMoving] = useState<{ span: Span; from: number | null; to: number | null } | null>(null);
   useEffect(() => {
     if (!moving) return;
-    const timer = setTimeout(() => show(moving, true), SETTLE_MS);
+    const settle = (): void => {
+      const { from, to } = hereNow();
+      if (from === moving.from && to === moving.to) show(moving.span, true); // or it went elsewhere since
+    };
+    const timer = setTimeout(settle, SETTLE_MS);
     return () => clearTimeout(timer);
   }, [moving]);
   useEffect(() => setMoving(null), [asked.start, asked.end]);
-  return [moving ?? asked, setMoving];
+  const move = (span: Span): void => {
+    const { from, to } = hereNow();
+    setMoving({ span, from, to });
+  };
+  return [moving?.span ?? asked, move];
 }
 
 /** Drag moves; what does not move is a click. */
