@@ -102,6 +102,7 @@ def main() -> None:
             shown.goto(f"http://127.0.0.1:{port}/recording/{key}?token={TOKEN}")
             at = Pictures(shown, [])
             at.see(".ranktabs button", "rank 0").click()
+            at.see(".operatorpanel .opname", "allreduce")
             at.take("recording")
             chromium.close()
         finally:

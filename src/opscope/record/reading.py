@@ -228,15 +228,14 @@ class RingReader:
         return found
 
     def operator(self, sequence: int) -> Operator | None:
-        """One operator, also one that is too old to be in `operators`."""
+        """One operator, as it is in `operators`, or one that is too old for that."""
         records = self.records
         at = int(np.searchsorted(records["sequence"], sequence))
         if at == len(records) or int(records["sequence"][at]) != sequence:
             return None
-        latest = len(records) - len(self.operators)
-        if at >= latest:
-            return self.operators[at - latest]
-        alike = [records[name][:at] == records[name][at] for name in _SAME]
+        listed = max(0, len(records) - _MOST_OPERATORS)  # those are counted among themselves
+        first = listed if at >= listed else 0
+        alike = [records[name][first:at] == records[name][at] for name in _SAME]
         return self._operator(records[at], int(np.logical_and.reduce(alike).sum()))
 
     def _operator(self, record: np.void, index: int) -> Operator:

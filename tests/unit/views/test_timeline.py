@@ -158,6 +158,7 @@ def test_an_operator_too_old_for_the_list_has_the_same_name(
     short = RingReader(ring_of(calls(6)).memory[:])
     assert len(short.operators) == 2
     assert [short.operator(n).name for n in range(1, 5)] == whole[:4]  # type: ignore[union-attr]
+    assert [short.operator(n) for n in (5, 6)] == short.operators
 
 
 @settings(max_examples=60, deadline=None)

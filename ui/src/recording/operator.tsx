@@ -24,7 +24,7 @@ export function OperatorPanel({ recording, rank }: { recording: RecordingFacts; 
     false,
   );
   return (
-    <section class="panel operatorpanel" data-operator={answer.data?.sequence}>
+    <section class={answer.stale ? "panel operatorpanel stale" : "panel operatorpanel"} data-operator={answer.data?.sequence}>
       <header>
         <h3>{r("operator")}</h3>
         <span class="grow" />
