@@ -24,8 +24,8 @@ from opscope.native import shared
 RING_FILE = "ring.bin"
 _HEADER = shared.RING_HEADER
 _LENGTH = struct.Struct("<I")
-_STATISTICS = 16
-"""Those of so many steps are kept, for facts that are written late."""
+_LATE = 16
+"""Facts and statistics of so many steps are kept: those of a GPU come late."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Ring:
         self.sizes = sizes
         self.path = path
         self._statistics: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
-        self._last_step: tuple[int, Mapping[str, Any]] = 0, {}
+        self._written: OrderedDict[int, tuple[int, Mapping[str, Any]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for name in ("slots", "names_bytes", "step_slots", "step_bytes"):
@@ -112,17 +112,15 @@ class Ring:
 
     def add_statistics(self, step: int, found: Mapping[str, Any]) -> None:
         """Statistics of a step have come, before its other facts or after them."""
-        self._statistics[step] = found
-        while len(self._statistics) > _STATISTICS:
-            self._statistics.popitem(last=False)
-        number, facts = self._last_step
-        if facts.get("step") == step:
-            self.put_step(number, facts)
+        _keep(self._statistics, step, found)
+        if step in self._written:
+            self.put_step(*self._written[step])
 
     def put_step(self, number: int, facts: Mapping[str, Any]) -> None:
         """Write the facts of a step over those of the oldest."""
-        self._last_step = number, facts
-        statistics = self._statistics.get(facts.get("step", -1))
+        step = facts.get("step", -1)
+        _keep(self._written, step, (number, facts))
+        statistics = self._statistics.get(step)
         if statistics is not None:
             facts = {**facts, "statistics": statistics}
         text = _fitting(facts, self.sizes.step_bytes - _LENGTH.size)
@@ -151,6 +149,13 @@ class Ring:
             to += size
         self[f"{name}_used"] = to - self.address - at
         return True
+
+
+def _keep(kept: OrderedDict[int, Any], step: int, found: Any) -> None:
+    """Keep something of a step, and forget the oldest."""
+    kept[step] = found
+    while len(kept) > _LATE:
+        kept.popitem(last=False)
 
 
 def _fitting(facts: Mapping[str, Any], room: int) -> bytes:
