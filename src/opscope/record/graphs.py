@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH
 from opscope.names import attribute_of
 from opscope.record.edges import InputFrom
+from opscope.record.lines import code_at
 from opscope.record.reading import Operator
 
 _GRAPHS = {"eval": EVAL_GRAPH, "setup": SETUP_GRAPH, "data": DATA_GRAPH}
@@ -90,8 +90,7 @@ def _input(source: InputFrom, number: int, numbers: dict[int, int]) -> str:
 def source_lines(each: Operator) -> Iterator[str]:
     """The lines of the user's code that an operator comes from, the innermost first."""
     for frame in each.source:
-        code = linecache.getline(frame.file, frame.line).rstrip()
-        yield f"# In file {frame.file}({frame.line})/{code}/"
+        yield f"# In file {frame.file}({frame.line})/{code_at(frame.file, frame.line)}/"
 
 
 def execution_order(graph: RecordedGraph) -> str:

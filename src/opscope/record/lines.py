@@ -6,10 +6,14 @@ them for call sites; where it cannot read frames, those that the capture found f
 
 from __future__ import annotations
 
+import linecache
+import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from opscope.events import Stack
+from opscope.regular import LIMIT
 
 _LONGEST = 12
 _SAME = "="
@@ -52,3 +56,18 @@ def lines_of(text: str, other: Callable[[int], str] = lambda node: "") -> Iterat
         number, _, function = rest.partition("\t")
         if _is_number(number.removeprefix("-")):
             yield SourceLine(file, int(number), function)
+
+
+def code_at(file: str, line: int) -> str:
+    """The text of a line; a recording from elsewhere may name what is no file to be read."""
+    if file not in linecache.cache and not _is_readable(file):
+        return ""
+    return linecache.getline(file, line).rstrip()
+
+
+def _is_readable(file: str) -> bool:
+    try:
+        about = os.stat(file)  # noqa: PTH116 - it may be no path at all
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_size <= LIMIT

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from opscope.events import Frame, Node, Output, Outside, Phase, Stack
 from opscope.record.edges import InputFrom, edges_of, edges_text
 from opscope.record.graphs import graphs_of, render
-from opscope.record.lines import SourceLine, lines_of, lines_text, same_lines
+from opscope.record.lines import SourceLine, code_at, lines_of, lines_text, same_lines
 from opscope.record.memory_list import memory_list
 from opscope.record.reading import Operator
 
@@ -93,3 +96,11 @@ def test_lines_are_written_once_for_a_stack_and_read() -> None:
     assert list(lines_of(text)) == lines
     assert list(lines_of(same_lines(7), {7: text}.__getitem__)) == lines
     assert list(lines_of(f"/a\t{'9' * 5000}\tf")) == list(lines_of("=" + "9" * 5000)) == []
+
+
+def test_the_code_of_a_line_is_read_from_files_only(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n    loss = 1\n")
+    assert code_at(str(tmp_path / "train.py"), 2) == "    loss = 1"
+    os.mkfifo(tmp_path / "pipe.py")  # which would be waited for
+    for name in (str(tmp_path / "pipe.py"), str(tmp_path), "/dev/zero", "a\0b", "none.py"):
+        assert code_at(name, 1) == ""
