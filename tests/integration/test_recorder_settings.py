@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from helpers.forked import forked_opscope, forked_python
 from helpers.recordings import TRAIN, recording, written_report
+from opscope.read.recorded import Recorded
+from opscope.record.reading import RECORD, RingReader
+from opscope.views.recording_view import recording_facts
 
 PLAIN = f"import opscope\n{TRAIN}"
 IN_CONTEXT = f"import opscope\nopscope.set_context(env_config_path='rdr.json')\n{TRAIN}"
@@ -52,8 +57,59 @@ def test_without_a_path_it_is_in_the_run_directory(tmp_path: Path) -> None:
     nodes = {json.loads(line)["name"] for line in lines}
     ran = [op for op in report["last_operators"] if op["step"] in (1, 2)]
     assert ran and {op["name"] for op in ran} <= nodes
+    assert_edges(recording(tmp_path / "run" / "recorder"))
+    assert_lines_of_nodes(recording(tmp_path / "run" / "recorder"))
+    assert_exception_is_shown(tmp_path / "run")
     shown = forked_opscope("report", "run", cwd=tmp_path)
     assert shown.stdout.startswith("how it ended: exception: ValueError: bad thing\n")
+
+
+def assert_edges(folder: Path) -> None:
+    """Where statistics run, graphs and the list of memory have what they know of inputs."""
+    nodes = {node.name: node for node in onnx.load(folder / "graph_0.pb").graph.node}
+    linear, relu = (
+        nodes[f"Default/network-Net/{name}-op0"] for name in ("fc1-Linear/addmm", "relu")
+    )
+    assert list(relu.input) == list(linear.output) and "fc1.bias" in linear.input
+    text = (folder / "graph_0.ir").read_text()
+    (line,) = [each for each in text.splitlines() if "ward_last_op(" in each]
+    producer = line.partition("ward_last_op(%")[2].partition(")")[0]
+    assert f"  %{producer}(output) = relu(" in text
+    rows = [row.split("\t") for row in (folder / "mem_address_list.txt").read_text().splitlines()]
+    made = {(row[0], row[8]): row[2] for row in rows if row[7] == "output 0"}
+    taken = {(row[0], row[8]): row[2] for row in rows if row[7] == "input 0"}
+    for step in ("1", "2"):
+        relu_made = made[step, "Default/network-Net/relu-op0"]
+        assert relu_made == taken[step, "Default/network-Net/ward_last_op-op0"]
+
+
+def assert_exception_is_shown(run: Path) -> None:
+    """The page gets the frames of the script with the tensors in them."""
+    (rank,) = recording_facts("id", "id", Recorded(run))["ranks"]
+    raised = rank["exception"]
+    assert raised is not None and (raised["type"], raised["message"]) == ("ValueError", "bad thing")
+    functions = [frame["function"] for frame in raised["frames"]]
+    assert functions == ["die", "last_op", "forward", "<module>"]
+    tensors = {tensor["name"]: tensor for tensor in raised["frames"][2]["tensors"]}
+    assert (
+        tensors["x"]["shape"] == [8, 16] and tensors["h"]["min"] == 0 and tensors["h"]["nan"] == 0
+    )
+    assert rank["operators"][0]["state"] == "raised" and len(rank["operators"]) == 40
+
+
+def assert_lines_of_nodes(folder: Path) -> None:
+    """Where native code cannot read frames, as on newer Pythons, nodes have the same lines."""
+    content = bytearray((folder / "ring.bin").read_bytes())
+    found = RingReader(bytes(content))
+    records = np.frombuffer(content, RECORD, found.sizes.slots, found.sizes.records_at)
+    records["site"] = 0
+    others = [each for each in RingReader(bytes(content)).operators if each.node is not None]
+    assert {each.phase for each in others} >= {"forward", "backward", "optimizer"}
+    for each in others:
+        same = found.operator(each.sequence)
+        assert same is not None
+        if each.phase != "backward":
+            assert each.source[0][:2] == same.source[0][:2], each.name
 
 
 def test_the_rank_may_be_known_late(tmp_path: Path) -> None:

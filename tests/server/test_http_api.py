@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from helpers.described import forbid_more
 from helpers.program import python
 from opscope.analysis.opened import open_for_checks
-from opscope.server import control_routes, routes, value_routes, watch_routes
+from opscope.server import control_routes, recording_routes, routes, value_routes, watch_routes
 from opscope.server.library import Library
 from opscope.views import answers, strip
 from opscope.views.rank_view import RankView
@@ -49,7 +49,7 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
 
 def test_the_description_names_every_route(ask: Asking) -> None:
     described = set(ask.get("/openapi.json")["paths"])
-    parts = (routes, value_routes, control_routes, watch_routes)
+    parts = (routes, value_routes, control_routes, watch_routes, recording_routes)
     every = [route for part in parts for route in part.router.routes]
     ours = {route.path for route in every if isinstance(route, APIRoute)}
     assert described == {f"/api/v1{path}" for path in ours}

@@ -8,6 +8,7 @@ import "./styles/panels.css";
 import "./styles/views.css";
 import "./styles/tensor.css";
 import "./styles/watch.css";
+import "./styles/recording.css";
 
 applyTheme();
 const root = document.getElementById("page");

@@ -13,6 +13,7 @@ import { TopBar } from "./panels/topbar";
 import { VerdictBar } from "./panels/verdict";
 import { Columns } from "./parts/columns";
 import { Empty } from "./parts/empty";
+import { EndedBanner } from "./recording/banner";
 import { useKeys } from "./state/keys";
 import { aboutRank, LookingContext, type Looking } from "./state/looking";
 import { go, usePlace, type Place } from "./state/place";
@@ -67,6 +68,7 @@ export function RunPage() {
           </p>
         )}
         <Holding />
+        {run.data?.recording && <EndedBanner run={place.run} />}
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />

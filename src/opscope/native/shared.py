@@ -177,7 +177,7 @@ RING_RECORD = {
 """Type and byte offset of each field of a record; `sequence` counts from 1 and is written last."""
 RAISED, COLLECTIVE, WAITS = 1, 2, 4
 """Flags of a record: ended by an exception; a collective; which goes on after the call returns."""
-NAME_OPERATOR, NAME_SCOPE, NAME_SITE, NAME_NODE, NAME_GROUP = range(1, 6)
+NAME_OPERATOR, NAME_SCOPE, NAME_SITE, NAME_NODE, NAME_GROUP, NAME_EDGES, NAME_LINES = range(1, 8)
 """What the names in a ring are names of."""
 NAME_HEAD_BYTES = 12
 """Before each name: its length, its kind and its number, 32 bits each."""

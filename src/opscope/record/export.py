@@ -12,8 +12,10 @@ from opscope.alive import is_alive
 from opscope.atomic_files import write_whole
 from opscope.locks import one_at_a_time
 from opscope.native import shared
+from opscope.record.blobs import as_safetensors
 from opscope.record.cause import RUNNING, Cause, of_exception, of_ring
-from opscope.record.graphs import execution_order, graphs_of, memory_list, render
+from opscope.record.graphs import execution_order, graphs_of, render
+from opscope.record.memory_list import memory_list
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, REPORT_FILE, read_json
 from opscope.record.rank_report import rank_report
 from opscope.record.ranks import compare
@@ -23,7 +25,6 @@ from opscope.record.render_text import render_markdown
 from opscope.record.ring import RING_FILE
 from opscope.record.surroundings import oom_kills
 from opscope.rundir.jsonlines import encode
-from opscope.safetensors_file import CODES, Entry, encode_head, framed
 
 MEMORY_FILE = "mem_address_list.txt"
 STEPS_FILE = "steps.jsonl"
@@ -68,7 +69,7 @@ def _files(ring: RingReader, exception: dict[str, Any] | None) -> Iterator[tuple
     yield MEMORY_FILE, memory_list(operators).encode()
     yield STEPS_FILE, b"".join(encode(step) for step in ring.steps)
     for name, file in (("batch", BATCH_FILE), ("random", RANDOM_FILE)):
-        content = _tensors(ring, name)
+        content = as_safetensors(ring, name)
         if content is not None:
             yield file, content
     if exception is not None:
@@ -80,37 +81,6 @@ def _model(graph: Any) -> bytes | None:
     """The graph as an ONNX model, where torch is loaded anyway."""
     loaded = sys.modules.get("opscope.record.onnx_graph")
     return None if loaded is None else bytes(loaded.encode_graph(graph))
-
-
-def _tensors(ring: RingReader, name: str) -> bytes | None:
-    """The last batch or the random states as a safetensors file."""
-    found = ring.blob(name)
-    if found is None:
-        return None
-    about, data = found
-    entries: dict[str, Entry] = {}
-    at = 0
-    for tensor in about.get("tensors", ()):
-        code = CODES.get(str(tensor.get("dtype")))
-        size = _size(tensor)
-        if code is None or size is None or at + size > len(data):
-            return None
-        entries[str(tensor["name"])] = Entry(code, tuple(tensor["shape"]), at, at + size)
-        at += size
-    return framed(encode_head(entries, {"step": str(about.get("step"))})) + data[:at]
-
-
-def _size(tensor: dict[str, Any]) -> int | None:
-    widths = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
-    dtype = str(tensor.get("dtype"))
-    digits = "".join(c for c in dtype if c.isdigit())
-    width = widths.get(dtype) or (int(digits) // 8 if digits else 0)
-    count = 1
-    for extent in tensor.get("shape", ()):
-        if not isinstance(extent, int) or extent < 0:
-            return None
-        count *= extent
-    return count * width if width else None
 
 
 def read_stacks(folder: Path) -> str:
@@ -132,9 +102,9 @@ def export_left_behind(folder: Path) -> dict[str, Any]:
 
 def export_if_left(folder: Path) -> bool:
     """Export a ring whose process is gone without having done so; returns whether it was."""
-    ring = folder / RING_FILE
-    if not ring.is_file() or not _is_left(ring):
+    if not export_is_due(folder):
         return False
+    ring = folder / RING_FILE
     with one_at_a_time(folder, _PATIENCE_S):
         found = RingReader.open(ring)
         if found.state == shared.RING_EXPORTED or is_alive(found.pid):
@@ -146,10 +116,13 @@ def export_if_left(folder: Path) -> bool:
     return True
 
 
-def _is_left(ring: Path) -> bool:
+def export_is_due(folder: Path) -> bool:
     """Whether a ring looks so by its header, without reading all of it."""
-    with open(ring, "rb") as file:
-        header = file.read(shared.RING_HEADER_BYTES)
+    try:
+        with open(folder / RING_FILE, "rb") as file:
+            header = file.read(shared.RING_HEADER_BYTES)
+    except OSError:
+        return False
     if len(header) < shared.RING_HEADER_BYTES:
         return True  # which reading it will complain of
     places = shared.RING_HEADER

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH
 from opscope.names import attribute_of
+from opscope.record.edges import InputFrom
+from opscope.record.lines import code_at
 from opscope.record.reading import Operator
 
 _GRAPHS = {"eval": EVAL_GRAPH, "setup": SETUP_GRAPH, "data": DATA_GRAPH}
@@ -23,6 +24,12 @@ class RecordedGraph:
 
     number: int
     nodes: dict[str, Operator] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """The place of each node of the run, where there is one."""
+        found = enumerate(self.nodes.values())
+        return {each.node: number for number, each in found if each.node is not None}
 
 
 def graphs_of(operators: Sequence[Operator]) -> list[RecordedGraph]:
@@ -47,17 +54,21 @@ def render(graph: RecordedGraph) -> str:
         f"# Total operators: {len(graph.nodes)}",
         "",
     ]
+    numbers = graph.numbers
     for number, each in enumerate(graph.nodes.values()):
-        lines += _operator(number, each)
+        lines += _operator(number, each, numbers)
     return "\n".join(lines) + "\n"
 
 
-def _operator(number: int, each: Operator) -> Iterator[str]:
+def _operator(number: int, each: Operator, numbers: dict[int, int]) -> Iterator[str]:
     first = f"<Tensor[{each.dtype}], {each.numel} elements>" if each.dtype else "<None>"
+    inputs = ", ".join(_input(source, number, numbers) for source in each.inputs)
     yield (
-        f"  %{number}(output) = {each.op_type}({first})"
+        f"  %{number}(output) = {each.op_type}({inputs or first})"
         f" {{instance name: {attribute_of(each.scope)}}}"
     )
+    if inputs:
+        yield f"{_INDENT}: first input: {first}"
     yield f"{_INDENT}: full_name_with_scope: ({each.name})"
     yield f"{_INDENT}: operator: {each.op}, phase: {each.phase}"
     if each.autograd:
@@ -66,25 +77,22 @@ def _operator(number: int, each: Operator) -> Iterator[str]:
     yield ""
 
 
+def _input(source: InputFrom, number: int, numbers: dict[int, int]) -> str:
+    """An input: an operator above, or what it is that comes from before or from outside."""
+    if source.node is None:
+        return f"<{source.outside}>"
+    place = numbers.get(source.node)
+    if place is None or place >= number:
+        return f"<earlier {source.node}:{source.slot}>"
+    return f"%{place}[{source.slot}]" if source.slot else f"%{place}"
+
+
 def source_lines(each: Operator) -> Iterator[str]:
     """The lines of the user's code that an operator comes from, the innermost first."""
     for frame in each.source:
-        code = linecache.getline(frame.file, frame.line).rstrip()
-        yield f"# In file {frame.file}({frame.line})/{code}/"
+        yield f"# In file {frame.file}({frame.line})/{code_at(frame.file, frame.line)}/"
 
 
 def execution_order(graph: RecordedGraph) -> str:
     """The names of a graph's operators in their order."""
     return "\n".join([HEADER, *graph.nodes]) + "\n"
-
-
-def memory_list(operators: Sequence[Operator]) -> str:
-    """Where the first input of each operator lay, and how large that storage was."""
-    lines = ["step\tsequence\taddress\tbytes\tdevice\tdtype\tfinished\toperator"]
-    lines += [
-        f"{each.step}\t{each.sequence}\t{each.address:#x}\t{each.bytes}\t{each.device}\t"
-        f"{each.dtype}\t{'yes' if each.finished else 'no'}\t{each.name}"
-        for each in operators
-        if each.bytes
-    ]
-    return "\n".join(lines) + "\n"

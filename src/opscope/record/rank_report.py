@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from typing import Any
 
 from opscope.record.cause import Cause
+from opscope.record.lines import code_at
 from opscope.record.reading import Operator, RingReader
 
 REPORT_FORMAT = 1
@@ -107,7 +107,7 @@ def _source(each: Operator) -> dict[str, Any] | None:
         "file": first.file,
         "line": first.line,
         "function": first.function,
-        "code": linecache.getline(first.file, first.line).strip(),
+        "code": code_at(first.file, first.line).strip(),
         "called_from": [f"{frame.file}:{frame.line}" for frame in outer],
     }
 

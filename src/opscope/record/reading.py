@@ -5,9 +5,9 @@ Whatever a file says of itself is checked: it may come from elsewhere, or be cut
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
 from opscope.native import shared
+from opscope.record.edges import InputFrom, edges_of
+from opscope.record.lines import SourceLine, lines_of
 from opscope.record.ring import Sizes
 from opscope.regular import read_regular
 
@@ -41,6 +43,8 @@ DEVICES = {0: "cpu", 1: "cuda", 13: "xla", 14: "hpu", 12: "xpu", 17: "meta", 20:
 _DTYPES = {number: name for name, number in shared.DTYPES.items()}
 _MOST_OPERATORS = 1 << 14
 """So many are told of; a step of a large model has a few thousand."""
+_SAME = ("step", "scope", "op", "phase")
+"""Operators that have all of these in common are counted to tell them apart."""
 _SMALLEST, _LARGEST = shared.RING_HEADER_BYTES, 1 << 32
 _MARKER = struct.Struct("<IiiiQQ32s")
 _LENGTH = struct.Struct("<I")
@@ -56,14 +60,6 @@ class Marker(NamedTuple):
     time_ns: int
     detail: int
     text: str
-
-
-class SourceLine(NamedTuple):
-    """A line of the user's code."""
-
-    file: str
-    line: int
-    function: str
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,15 @@ class Operator:
     stream: int = 0
     group: str = ""
     collective: int = 0
+    node: int | None = None
+    """The node's number in the run, where the capture has given one."""
+    inputs: tuple[InputFrom, ...] = ()
+    """Where its inputs come from, where the capture has told."""
 
     @property
     def op_type(self) -> str:
         """The operator without torch's own library, as nodes have it in their names."""
-        library, _, name = self.op.rpartition("::")
-        return name if library in ("", "aten") else f"{library}_{name}".replace("::", "_")
+        return _op_type(self.op)
 
     @property
     def is_collective(self) -> bool:
@@ -128,6 +127,8 @@ class RingReader:
         if self.number("magic") != shared.RING_MAGIC:
             raise OpscopeError(f"{origin} is no recording, or one of another version of opscope")
         self.sizes = self._sizes()
+        self._edges: dict[int, tuple[InputFrom, ...]] = {}
+        self._lines: dict[tuple[int, int | None], tuple[SourceLine, ...]] = {}
 
     @classmethod
     def open(cls, path: Path) -> RingReader:
@@ -218,16 +219,33 @@ class RingReader:
     @cached_property
     def operators(self) -> list[Operator]:
         """The latest operators in the ring, oldest first, with their names."""
-        counts: dict[tuple[int, str, str, str], int] = {}
-        return [self._operator(record, counts) for record in self.records[-_MOST_OPERATORS:]]
+        counts: dict[tuple[int, ...], int] = {}
+        found = []
+        for record in self.records[-_MOST_OPERATORS:]:
+            key = tuple(int(record[name]) for name in _SAME)
+            index = counts[key] = counts.get(key, -1) + 1
+            found.append(self._operator(record, index))
+        return found
 
-    def _operator(self, record: np.void, counts: dict[tuple[int, str, str, str], int]) -> Operator:
+    def operator(self, sequence: int) -> Operator | None:
+        """One operator, as it is in `operators`, or one that is too old for that."""
+        records = self.records
+        at = int(np.searchsorted(records["sequence"], sequence))
+        if at == len(records) or int(records["sequence"][at]) != sequence:
+            return None
+        listed = max(0, len(records) - _MOST_OPERATORS)  # those are counted among themselves
+        first = listed if at >= listed else 0
+        alike = [records[name][first:at] == records[name][at] for name in _SAME]
+        return self._operator(records[at], int(np.logical_and.reduce(alike).sum()))
+
+    def _operator(self, record: np.void, index: int) -> Operator:
         names = self.names
         op = names.of(shared.NAME_OPERATOR, int(record["op"])) or "(unknown)"
         scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
         phase = PHASES.get(int(record["phase"]), "forward")
         flags, end = int(record["flags"]), int(record["end"])
-        node = names.of(shared.NAME_NODE, int(record["node"]) - 1) if record["node"] else ""
+        number = int(record["node"]) - 1 if record["node"] else None
+        node = "" if number is None else names.of(shared.NAME_NODE, number)
         made = Operator(
             sequence=int(record["sequence"]),
             step=int(record["step"]),
@@ -241,7 +259,7 @@ class RingReader:
             finished=end != 0 and not flags & shared.RAISED,
             raised=bool(flags & shared.RAISED),
             autograd=names.of(shared.NAME_OPERATOR, int(record["autograd"])),
-            source=tuple(_lines(names.of(shared.NAME_SITE, int(record["site"])))),
+            source=self._lines_of(int(record["site"]), number),
             dtype=_DTYPES.get(int(record["dtype"]), "") if record["bytes"] else "",
             numel=int(record["numel"]),
             address=int(record["address"]),
@@ -250,12 +268,29 @@ class RingReader:
             stream=int(record["stream"]),
             group=names.of(shared.NAME_GROUP, int(record["group"])),
             collective=int(record["collective"]) if flags & shared.COLLECTIVE else 0,
+            node=number,
+            inputs=() if number is None else self._inputs_of(number),
         )
-        key = made.step, scope, made.op_type, phase
-        index = counts[key] = counts.get(key, -1) + 1
         before = "Gradients/" if phase == "backward" else ""
         object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
         return made
+
+    def _lines_of(self, site: int, node: int | None) -> tuple[SourceLine, ...]:
+        known = self._lines.get((site, node))
+        if known is None:
+            of = functools.partial(self.names.of, shared.NAME_LINES)
+            found = tuple(lines_of(self.names.of(shared.NAME_SITE, site)))
+            if not found and node is not None:
+                found = tuple(lines_of(of(node), of))
+            known = self._lines[site, node] = found
+        return known
+
+    def _inputs_of(self, node: int) -> tuple[InputFrom, ...]:
+        known = self._edges.get(node)
+        if known is None:
+            text = self.names.of(shared.NAME_EDGES, node)
+            known = self._edges[node] = tuple(edges_of(text))
+        return known
 
     @property
     def last_operator(self) -> Operator | None:
@@ -282,6 +317,10 @@ class RingReader:
                 found.append(facts)
         return found
 
+    def op_type(self, number: int) -> str:
+        """The operator with a number, as nodes have it in their names."""
+        return _op_type(self.names.of(shared.NAME_OPERATOR, number) or "(unknown)")
+
     def blob(self, name: str) -> tuple[dict[str, Any], bytes] | None:
         """The last batch or the random states: their description, and the bytes."""
         at = self.sizes.batch_at if name == "batch" else self.sizes.random_at
@@ -292,6 +331,11 @@ class RingReader:
             return None
         (size,) = _LENGTH.unpack_from(self._content, at)
         return about, self._content[at + _LENGTH.size + size : at + used]
+
+
+def _op_type(op: str) -> str:
+    library, _, name = op.rpartition("::")
+    return name if library in ("", "aten") else f"{library}_{name}".replace("::", "_")
 
 
 def _json_at(content: bytes, at: int, room: int) -> dict[str, Any] | None:
@@ -306,14 +350,6 @@ def _json_at(content: bytes, at: int, room: int) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _lines(text: str) -> Iterator[SourceLine]:
-    for line in text.splitlines():
-        file, _, rest = line.partition("\t")
-        number, _, function = rest.partition("\t")
-        if number.lstrip("-").isdigit():
-            yield SourceLine(file, int(number), function)
 
 
 def _device(record: np.void) -> str:

@@ -11,21 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from opscope.atomic_files import write_whole
-from opscope.events import BaseSink, Node
+from opscope.events import BaseSink, Node, StepRecord
 from opscope.locks import FileLock, is_held
 from opscope.messages import say, say_once
 from opscope.native import shared
 from opscope.ranks import current_rank, world_size
 from opscope.record.cause import FINISHED, HIT, Cause, of_exception, of_handled_signal
 from opscope.record.death import STACKS_FILE, DeathWatch
+from opscope.record.edges import edges_text
 from opscope.record.exception import describe
 from opscope.record.export import export_ring
+from opscope.record.lines import lines_text, same_lines
 from opscope.record.native import load
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, rank_folder
 from opscope.record.python_writer import PythonWriter
 from opscope.record.reading import RingReader
 from opscope.record.ring import RING_FILE, Ring, Sizes
+from opscope.record.step_statistics import StepStatistics
 from opscope.record.surroundings import oom_kills, surroundings
+from opscope.rows import Rows
 from opscope.rundir.jsonlines import encode
 from opscope.settings.recorder import RecorderSettings
 
@@ -57,10 +61,12 @@ class Recorder:
         self._facts: dict[str, Any] = {}
         self._exception: dict[str, Any] | None = None
         self._exit_code = 0
+        self._with_stack: dict[int, int] = {}
+        """By stack: the first node that has it."""
         self._lock: FileLock | None = None
         self.folder: Path | None = None
         """Where the ring is and the files will be; None where nothing can be written."""
-        self.sink = NodeNames(self)
+        self.sink = Heard(self)
 
     # ------------------------------------------------------------------ beginning
 
@@ -188,6 +194,13 @@ class Recorder:
     def name_node(self, node: Node) -> None:
         """The capture has seen a call site for the first time."""
         self.writer.put_name(shared.NAME_NODE, node.id, node.name)
+        if self.ring["names_used"] > self.ring["names_bytes"] // 2:
+            return  # names matter more than what follows
+        if node.sources:
+            self.writer.put_name(shared.NAME_EDGES, node.id, edges_text(node.sources))
+        first = self._with_stack.setdefault(node.stack.id, node.id)
+        lines = lines_text(node.stack) if first == node.id else same_lines(first)
+        self.writer.put_name(shared.NAME_LINES, node.id, lines)
 
     def mark_step(self) -> None:
         """The script says that a step ends here."""
@@ -246,8 +259,8 @@ class Recorder:
         self.writer.observe(False)
         self.program.uninstall()
         if cause.is_abnormal or self.settings.mode == 2:
-            self._export(cause)
-            self.ring["state"] = shared.RING_EXPORTED
+            if self._export(cause):  # or whoever reads the ring makes the files
+                self.ring["state"] = shared.RING_EXPORTED
             self._close()
         elif process_ends:
             self.writer.mark(shared.MARKER_FINISHED, 0, "")
@@ -266,7 +279,8 @@ class Recorder:
         handled = of_handled_signal(RingReader(self.ring.memory[:]), time.time_ns())
         return handled or Cause(FINISHED, "it ended normally")
 
-    def _export(self, cause: Cause, subfolder: str = "") -> None:
+    def _export(self, cause: Cause, subfolder: str = "") -> bool:
+        """Make files of the ring; returns whether they could be written."""
         folder = self.folder or rank_folder(self._base, self._rank)
         try:
             if self._exception is None and not self._exit_code:
@@ -283,6 +297,8 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - told; training ends as it would
             reason = error.strerror if isinstance(error, OSError) else error
             say_once(f"the recorder cannot write to {folder}: {reason}; training is not disturbed")
+            return False
+        return True
 
     def _export_device_memory(self, folder: Path) -> None:
         """The allocator's own list, where a GPU is in use."""
@@ -317,14 +333,23 @@ class Recorder:
             self._death.leave_to_parent()
 
 
-class NodeNames(BaseSink):
-    """Hears of nodes where statistics run, so that records can have their names."""
+class Heard(BaseSink):
+    """Hears of nodes and numbers where statistics run, for records and the facts of steps."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._statistics = StepStatistics()
 
     def node(self, node: Node) -> None:
         self._recorder.name_node(node)
+
+    def stats(self, rows: Rows) -> None:
+        self._statistics.add(rows)
+
+    def step_end(self, record: StepRecord) -> None:
+        found, self._statistics = self._statistics, StepStatistics()
+        if found.values:
+            self._recorder.ring.add_statistics(record.step, found.to_json())
 
 
 def _code_of(error: SystemExit) -> int:

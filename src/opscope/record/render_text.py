@@ -97,9 +97,22 @@ def step_line(step: Mapping[str, Any]) -> str:
     words += [f"{key.replace('_', ' ')} {step[key]}" for key in numbers]
     sizes = [key for key in ("rss", "allocated", "peak") if step.get(key) is not None]
     words += [f"{key} {int(step[key]) / 2**20:.0f} MiB" for key in sizes]
+    statistics = step.get("statistics")
+    if isinstance(statistics, dict):
+        words += _in_numbers(statistics)
     if step.get("seconds") is None:
         words.append("under way")
     return ", ".join(words)
+
+
+def _in_numbers(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """What the values of a step were like."""
+    yield f"largest |x| {statistics.get('largest')}"
+    if statistics.get("not_finite"):
+        yield (
+            f"{statistics['not_finite']} of {statistics.get('values')} values not finite, "
+            f"first {statistics.get('first')}"
+        )
 
 
 def _markdown(report: Mapping[str, Any], stacks: Mapping[int, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import mmap
 import os
 import struct
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ RING_FILE = "ring.bin"
 _HEADER = shared.RING_HEADER
 _LENGTH = struct.Struct("<I")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+_LATE = 16
+"""Facts and statistics of so many steps are kept: those of a GPU come late."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Ring:
         self.memory = memory
         self.sizes = sizes
         self.path = path
+        self._statistics: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
+        self._written: OrderedDict[int, tuple[int, Mapping[str, Any]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for name in ("slots", "names_bytes", "step_slots", "step_bytes"):
@@ -106,8 +111,19 @@ class Ring:
     def __getitem__(self, name: str) -> int:
         return self._numbers[_HEADER[name] // 8]
 
+    def add_statistics(self, step: int, found: Mapping[str, Any]) -> None:
+        """Statistics of a step have come, before its other facts or after them."""
+        _keep(self._statistics, step, found)
+        if step in self._written:
+            self.put_step(*self._written[step])
+
     def put_step(self, number: int, facts: Mapping[str, Any]) -> None:
         """Write the facts of a step over those of the oldest."""
+        step = facts.get("step", -1)
+        _keep(self._written, step, (number, facts))
+        statistics = self._statistics.get(step)
+        if statistics is not None:
+            facts = {**facts, "statistics": statistics}
         text = _fitting(facts, self.sizes.step_bytes - _LENGTH.size)
         at = self.sizes.steps_at + number % self.sizes.step_slots * self.sizes.step_bytes
         _LENGTH.pack_into(self.memory, at, 0)
@@ -133,6 +149,13 @@ class Ring:
             to += size
         self[f"{name}_used"] = to - self.address - at
         return True
+
+
+def _keep(kept: OrderedDict[int, Any], step: int, found: Any) -> None:
+    """Keep something of a step, and forget the oldest."""
+    kept[step] = found
+    while len(kept) > _LATE:
+        kept.popitem(last=False)
 
 
 def _fitting(facts: Mapping[str, Any], room: int) -> bytes:

@@ -94,18 +94,27 @@ def _commit_of(git: Path) -> str:
     return ""
 
 
-def cgroup_events_file() -> str:
-    """The file with the count of processes that were killed for want of memory; empty if none."""
+def cgroup_events_file(
+    groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> str:
+    """The file with the count of processes that were killed for want of memory; empty if none.
+
+    In a container the group's own path may not be visible, but its files are at the top.
+    """
     try:
-        own = Path("/proc/self/cgroup").read_text().splitlines()
+        own = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except OSError:
         return ""
-    for line in own:
-        number, _, path = line.split(":", 2)
-        if number == "0":
-            for folder in (Path("/sys/fs/cgroup") / path.lstrip("/"), Path("/sys/fs/cgroup")):
-                if (folder / "memory.events").is_file():
-                    return str(folder / "memory.events")
+    for number, controllers, path in own:
+        if "memory" in controllers.split(","):  # version 1, beside which 2 may be mounted
+            top, name = root / controllers, "memory.oom_control"
+        elif number == "0":
+            top, name = root, "memory.events"
+        else:
+            continue
+        for folder in (top / path.lstrip("/"), top):
+            if (folder / name).is_file():
+                return str(folder / name)
     return ""
 
 

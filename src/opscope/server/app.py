@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from starlette.exceptions import HTTPException
 from opscope import __version__
 from opscope.doctor import WITHOUT_PAGE
 from opscope.errors import OpscopeError
-from opscope.server import control_routes, routes, value_routes, watch_routes
+from opscope.server import control_routes, recording_routes, routes, value_routes, watch_routes
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.shelf import Shelf
 from opscope.server.watch_desk import WatchDesk
 
 PAGE = Path(__file__).with_name("page")
@@ -29,8 +31,13 @@ _NO_PAGE = (
 )
 
 
-def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
-    """The application over a library, unguarded; with a hub, trainings can connect."""
+def create_app(
+    library: Library, hub: Hub | None = None, recordings: Sequence[Path] = ()
+) -> FastAPI:
+    """The application over a library, and recordings that stand alone, unguarded.
+
+    With a hub, trainings can connect.
+    """
     app = FastAPI(
         title="opscope",
         version=__version__,
@@ -41,11 +48,13 @@ def create_app(library: Library, hub: Hub | None = None) -> FastAPI:
     )
     app.state.library = library
     app.state.hub = hub or Hub(library)
+    app.state.shelf = Shelf(library, recordings)
     app.state.desk = WatchDesk()
     app.include_router(routes.router, prefix=API)
     app.include_router(value_routes.router, prefix=API)
     app.include_router(control_routes.router, prefix=API)
     app.include_router(watch_routes.router, prefix=API)
+    app.include_router(recording_routes.router, prefix=API)
     if hub is not None:
         app.include_router(control_routes.trainings)
     app.add_exception_handler(OpscopeError, _told)

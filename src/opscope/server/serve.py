@@ -6,10 +6,12 @@ import errno
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+from fastapi import FastAPI
 
 from opscope.errors import OpscopeError
 from opscope.live.wire import MOST_BYTES
@@ -50,17 +52,23 @@ def serve(
     on_ready: Callable[[], None] = lambda: None,
     hub: Hub | None = None,
     certificate: Certificate | None = None,
+    recordings: Sequence[Path] = (),
 ) -> None:
     """Answer until interrupted; with a hub, trainings can connect on the same sockets."""
-    _server(library, token, hosts, on_ready, hub, certificate).run(sockets=sockets)
+    app = create_app(library, hub, recordings)
+    _server(app, token, hosts, on_ready, certificate).run(sockets=sockets)
 
 
 def in_background(
-    library: Library, token: str, sock: socket.socket, hub: Hub | None = None
+    library: Library,
+    token: str,
+    sock: socket.socket,
+    hub: Hub | None = None,
+    recordings: Sequence[Path] = (),
 ) -> Callable[[], None]:
     """Answer in a thread; returns what ends it."""
     ready = threading.Event()
-    server = _server(library, token, (), ready.set, hub)
+    server = _server(create_app(library, hub, recordings), token, (), ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     if not ready.wait(_PATIENCE_S):
@@ -110,15 +118,14 @@ class _Server(uvicorn.Server):
 
 
 def _server(
-    library: Library,
+    app: FastAPI,
     token: str,
     hosts: tuple[str, ...],
     on_ready: Callable[[], None],
-    hub: Hub | None,
     certificate: Certificate | None = None,
 ) -> _Server:
     config = uvicorn.Config(
-        Guard(create_app(library, hub), token, hosts),
+        Guard(app, token, hosts),
         ssl_certfile=certificate.chain if certificate else None,
         ssl_keyfile=certificate.key if certificate else None,
         log_level="warning",

@@ -6,6 +6,7 @@ from fastapi import Request
 
 from opscope.server.hub import Hub
 from opscope.server.library import Library
+from opscope.server.shelf import Shelf
 from opscope.server.watch_desk import WatchDesk
 
 
@@ -19,6 +20,12 @@ def hub_of(request: Request) -> Hub:
     """The trainings that are connected."""
     hub: Hub = request.app.state.hub
     return hub
+
+
+def shelf_of(request: Request) -> Shelf:
+    """The recordings of trainings that ended."""
+    shelf: Shelf = request.app.state.shelf
+    return shelf
 
 
 def desk_of(request: Request) -> WatchDesk:

@@ -49,6 +49,8 @@ class RunLine(TypedDict):
     size: Count
     live: bool
     """Whether a training is connected that can be controlled."""
+    recording: bool
+    """Whether its recorder has left how it ended."""
 
 
 class RunDetails(TypedDict):
@@ -69,6 +71,8 @@ class RunDetails(TypedDict):
     lacks: dict[str, str]
     """What cannot be asked of it, each with the sentence for that."""
     live: bool
+    recording: bool
+    """Whether its recorder has left how it ended."""
 
 
 class Lane(TypedDict):

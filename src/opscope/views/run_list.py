@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.read.dump_recording import DumpRecording
 from opscope.read.reader import Reader
+from opscope.read.recorded import has_recording
 from opscope.read.run import Run
 from opscope.read.summary import summarize
 from opscope.rundir import layout
@@ -34,6 +35,7 @@ def run_line(number: str, recording: Run | DumpRecording, live: bool) -> RunLine
         "loss": found.loss,
         "size": found.size,
         "live": live,
+        "recording": has_recording(recording.path),
     }
 
 
@@ -56,6 +58,7 @@ def run_details(number: str, reader: Reader, views: list[RankView], live: bool) 
         "ranks": [_rank_state(view) for view in views],
         "lacks": dict(recording.lacks),
         "live": live,
+        "recording": has_recording(recording.path),
     }
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from opscope.record.surroundings import git_revision, masked, oom_kills, surroundings
+from opscope.record.surroundings import (
+    cgroup_events_file,
+    git_revision,
+    masked,
+    oom_kills,
+    surroundings,
+)
 
 SECRETS = {
     "WANDB_API_KEY": "abc",
@@ -51,6 +57,19 @@ def test_the_revision_is_what_git_says(tmp_path: Path) -> None:
     assert git_revision(tmp_path / "tree") == f"{git('rev-parse', 'HEAD')} (other)"
     git("checkout", "-q", "--detach")
     assert git_revision(tmp_path) == git("rev-parse", "HEAD")
+
+
+def test_the_control_group_of_either_version_is_found(tmp_path: Path) -> None:
+    groups = tmp_path / "groups"
+    groups.write_text("9:name=systemd:/\n4:memory:/job/7\n0::/job/7\n")
+    assert cgroup_events_file(groups, tmp_path) == cgroup_events_file(tmp_path / "none") == ""
+    for name in ("job/7/memory.events", "memory/memory.oom_control"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    found = cgroup_events_file(groups, tmp_path)
+    assert found == str(tmp_path / "memory" / "memory.oom_control") and oom_kills(found) == 2
+    groups.write_text("0::/job/7\n")
+    assert cgroup_events_file(groups, tmp_path) == str(tmp_path / "job" / "7" / "memory.events")
 
 
 def test_kills_of_a_control_group(tmp_path: Path) -> None:

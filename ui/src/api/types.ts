@@ -8,6 +8,15 @@ export interface Along {
   numbers: Numbers[];
 }
 
+/** A tensor of the last batch. */
+export interface BatchTensor {
+  name: string;
+  dtype: string;
+  shape: number[];
+  digest: string;
+  values: (number | "NaN" | "Infinity" | "-Infinity")[];
+}
+
 /** Extremes of steps that were left out of older history. */
 export interface Between {
   first: number[];
@@ -44,6 +53,19 @@ export interface Box {
   max: number | "NaN" | "Infinity" | "-Infinity" | null;
   hits: number;
   bad: boolean;
+}
+
+/** Operators in the order of time; all lists but `names` are equally long. */
+export interface Boxes {
+  sequence: number[];
+  count: number[];
+  start: number[];
+  end: number[];
+  busy: number[];
+  phase: string[];
+  state: string[];
+  name: number[];
+  names: string[];
 }
 
 /** What is directly in a scope. */
@@ -107,12 +129,51 @@ export interface Edge {
   values: number;
 }
 
+/** What one process left. */
+export interface EndedRank {
+  place: number;
+  rank: number;
+  pid: number;
+  host: string;
+  cause: string;
+  cause_text: string;
+  step: number;
+  silent_seconds: number | null;
+  last_op: RecordedOperator | null;
+  operators: RecordedOperator[];
+  source: RecordedSource | null;
+  completed: number | null;
+  launched: number | null;
+  steps: RecordedSteps;
+  batch_step: number | null;
+  batch: BatchTensor[];
+  exception: RecordedException | null;
+  stacks: string;
+  command: string[];
+  versions: Record<string, string>;
+  git: string;
+  has_ring: boolean;
+}
+
 /** Where an element is: in the value, and in the rows and columns it is shown as. */
 export interface Extreme {
   index: number[];
   value: number | "NaN" | "Infinity" | "-Infinity" | string;
   row: number;
   column: number;
+}
+
+/** A tensor that a frame held when it raised. */
+export interface FrameTensor {
+  name: string;
+  dtype: string;
+  shape: number[];
+  device: string;
+  min: number | "NaN" | "Infinity" | "-Infinity" | null;
+  max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean: number | "NaN" | "Infinity" | "-Infinity" | null;
+  nan: number | string | null;
+  inf: number | string | null;
 }
 
 /** One number per scope and step. */
@@ -251,6 +312,24 @@ export interface LiveState {
   ranks: LiveRank[];
 }
 
+/** A collective that some ranks wait in and others never entered. */
+export interface MissedCollective {
+  group: string;
+  number: number;
+  name: string;
+  waiting: number[];
+  missing: number[];
+  source: RecordedSource | null;
+}
+
+/** A collective that this rank never entered. */
+export interface NeverEntered {
+  group: string;
+  number: number;
+  name: string;
+  at: number;
+}
+
 /** Everything about one node, in a step. */
 export interface NodeDetails {
   id: number;
@@ -318,6 +397,37 @@ export interface Numbers {
   zero: number | string;
   negative: number | string;
   positive: number | string;
+}
+
+/** The same, with what the ring alone knows. */
+export interface OperatorAt {
+  sequence: number;
+  name: string;
+  op: string;
+  op_type: string;
+  inside: string;
+  scope: string;
+  phase: string;
+  step: number;
+  state: string;
+  thread: number;
+  device: string;
+  stream: number;
+  started: number;
+  seconds: number | null;
+  dtype: string;
+  numel: number;
+  group: string;
+  collective: number;
+  source: RecordedSource | null;
+  place: number;
+  rank: number;
+  bytes: number | string;
+  address: string;
+  autograd: string;
+  node: number | null;
+  before: number | null;
+  after: number | null;
 }
 
 /** What a training is to do. */
@@ -389,6 +499,15 @@ export interface Problem {
   error: string;
 }
 
+/** A frame of the user's code that an exception went through. */
+export interface RaisedFrame {
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+  tensors: FrameTensor[];
+}
+
 /** Where ranks differ that should not. */
 export interface RankDifference {
   kind: string;
@@ -425,6 +544,18 @@ export interface RankState {
   hits: number;
 }
 
+/** One rank on the timeline. */
+export interface RankTimeline {
+  place: number;
+  rank: number;
+  lanes: TimelineLane[];
+  hidden: number;
+  ended: number;
+  completed: number | null;
+  steps: StepMark[];
+  never: NeverEntered[];
+}
+
 /** All ranks, and the first difference of each kind, the earliest first. */
 export interface RanksCompared {
   ranks: RankRow[];
@@ -440,6 +571,77 @@ export interface Recheck {
   notes: string[];
   values: number;
   unchecked_values: number;
+}
+
+/** What was raised. */
+export interface RecordedException {
+  type: string;
+  message: string;
+  thread: string;
+  traceback: string;
+  frames: RaisedFrame[];
+}
+
+/** One call of an operator, as the recorder noted it. */
+export interface RecordedOperator {
+  sequence: number;
+  name: string;
+  op: string;
+  op_type: string;
+  inside: string;
+  scope: string;
+  phase: string;
+  step: number;
+  state: string;
+  thread: number;
+  device: string;
+  stream: number;
+  started: number;
+  seconds: number | null;
+  dtype: string;
+  numel: number;
+  group: string;
+  collective: number;
+  source: RecordedSource | null;
+}
+
+/** A line of the user's code. */
+export interface RecordedSource {
+  file: string;
+  line: number;
+  function: string;
+  code: string;
+  called_from: string[];
+}
+
+/** The latest steps; all lists are equally long. */
+export interface RecordedSteps {
+  step: number[];
+  loss: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  lr: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  gradient_norm: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  seconds: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  rss: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  allocated: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  peak: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  largest: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+  not_finite: (number | "NaN" | "Infinity" | "-Infinity" | null)[];
+}
+
+/** A recording: how a training ended. */
+export interface RecordingFacts {
+  id: string;
+  name: string;
+  path: string;
+  run: string;
+  alive: boolean;
+  cause: string;
+  cause_text: string;
+  first: number | null;
+  world_size: number;
+  absent: number[];
+  missing: MissedCollective[];
+  ranks: EndedRank[];
 }
 
 /** A tensor in the diagram of relations. */
@@ -490,6 +692,7 @@ export interface RunDetails {
   ranks: RankState[];
   lacks: Record<string, string>;
   live: boolean;
+  recording: boolean;
 }
 
 /** A run or a dump in a list. */
@@ -505,6 +708,7 @@ export interface RunLine {
   loss: number | "NaN" | "Infinity" | "-Infinity" | null;
   size: number | string;
   live: boolean;
+  recording: boolean;
 }
 
 /** One scope, drawn: what is directly in it, and its surroundings. */
@@ -673,6 +877,12 @@ export interface StepLine {
   hits: number;
 }
 
+/** Where a step begins. */
+export interface StepMark {
+  step: number;
+  at: number;
+}
+
 /** Steps, the latest first. */
 export interface Steps {
   total: number;
@@ -724,6 +934,27 @@ export interface Tile {
   nan: number[];
   posinf: number[];
   neginf: number[];
+}
+
+/** Operators of all ranks on one clock, in nanoseconds since the first that is known. */
+export interface Timeline {
+  first: number;
+  last: number;
+  start: number;
+  end: number;
+  began: number;
+  ranks: RankTimeline[];
+}
+
+/** The operators of a thread, of a stream, or the collectives of a group. */
+export interface TimelineLane {
+  kind: string;
+  thread: number;
+  device: string;
+  stream: number;
+  group: string;
+  operators: number;
+  boxes: Boxes;
 }
 
 /** A value: what is known of it without looking at its elements one by one. */

@@ -6,6 +6,8 @@ import { bytes, count, fileName, moment } from "../format";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { Figure } from "../parts/number";
+import { recordingLink } from "../recording/place";
+import { useRecordingTexts } from "../recording/texts";
 import { linkTo, openRun } from "../state/place";
 import { useStore } from "../state/store";
 import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
@@ -65,6 +67,7 @@ function useComing(runs: RunLine[] | undefined): void {
 
 function RunTable({ runs }: { runs: RunLine[] }) {
   const t = useTexts();
+  const r = useRecordingTexts();
   const spoken = useStore(language);
   return (
     <table class="table runtable">
@@ -91,6 +94,11 @@ function RunTable({ runs }: { runs: RunLine[] }) {
               </a>
               {run.kind === "dump" && <span class="chip">{t("dump")}</span>}
               {run.live && <span class="chip on">{t("connected")}</span>}
+              {run.recording && (
+                <a class="chip" href={recordingLink(run.id)} onClick={(e) => e.stopPropagation()} title={r("how_tip")}>
+                  {r("open_recording")}
+                </a>
+              )}
               <span class="faint"> {fileName(run.script)}</span>
             </td>
             <td>
