@@ -137,6 +137,8 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             begun = watch.begin(
                 operator, tensors, sources, written, frame, lambda: operator.texts(args, kwargs)
             )
+            if any(type(each) is float and each != each for each in (*args, *kwargs.values())):
+                watch.note_arguments(begun.node, operator.texts(args, kwargs))
             self._numbering.give(state, number, begun)
             self._note_crossings(begun)
         except Exception as error:

@@ -78,6 +78,7 @@ class Hook:
                 "finish": watch.finish,
                 "forward_begins": watch.forward_begins,
                 "new_operator": _operator,
+                "note_arguments": self._note_arguments,
                 "only_python": not self.natively,
                 "outside": watch.outside,
                 "unknown": UNKNOWN,
@@ -121,6 +122,9 @@ class Hook:
         frame: FrameType | None,
     ) -> Begun:
         return self._watch.begin(operator, tensors, sources, written, frame, self._texts)
+
+    def _note_arguments(self, node: Node) -> None:
+        self._watch.note_arguments(node, self._texts())
 
     def _texts(self) -> dict[str, str]:
         return as_texts(self._module.texts())

@@ -206,6 +206,12 @@ class OperatorWatch:
             self.pipeline.meter.before_write(written)
         return begun
 
+    def note_arguments(self, node: Node, texts: dict[str, str]) -> None:
+        """The latest call of a node is given these; otherwise those of the first are known."""
+        if node.arguments != texts:
+            node.arguments = texts
+            self.calls.renewed.append(node)
+
     def finish(self, begun: Begun, produced: list[Tensor | None]) -> None:
         """It has run, with these outputs by slot."""
         operator, node, tensors = begun.operator, begun.node, begun.tensors

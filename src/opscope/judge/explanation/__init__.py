@@ -6,6 +6,7 @@ from opscope.judge.explanation.backward import backward
 from opscope.judge.explanation.case import Case, Explanation, Rule, SeenValue, shown
 from opscope.judge.explanation.division import division
 from opscope.judge.explanation.domains import domain, logarithm, logit, root
+from opscope.judge.explanation.given import given
 from opscope.judge.explanation.normalisation import normalisation
 from opscope.judge.explanation.nothing import ctc, deviation, empty_mean, ignored_labels
 from opscope.judge.explanation.outside import entered, of_purpose
@@ -40,6 +41,7 @@ def anything(case: Case) -> Explanation:
 _RULES: tuple[Rule, ...] = (
     entered,
     of_purpose,
+    given,
     backward,
     optimizer,
     deviation,

@@ -7,6 +7,7 @@
 #include <ATen/record_function.h>
 #include <c10/util/SmallVector.h>
 
+#include <cmath>
 #include <exception>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Call : at::ObserverContext {
   bool hidden = true;    // nothing is to be done about it, nor about what runs inside it
   bool deferred = false;  // Python is told of it when it has run
   bool above = false;     // autograd sees to it: what it runs around the operator is looked at
+  bool given_nan = false;    // a number among its arguments is NaN
   bool interrupted = false;  // a hook of the user's raised inside it
   int exceptions = std::uncaught_exceptions();
   uint64_t generation = 0;
@@ -109,16 +111,28 @@ void each_tensor(const c10::IValue& value, const Function& function) {
 }
 
 // Collects the tensors of a call in the order of its arguments.
+inline bool is_nan_number(const at::Tensor& number) {
+  const void* data = number.unsafeGetTensorImpl()->data();
+  return number.scalar_type() == c10::ScalarType::Double && data != nullptr &&
+         std::isnan(*static_cast<const double*>(data));
+}
+
 inline void collect(Call& call, Arguments arguments) {
   const Operator& op = *call.op;
   for (size_t i = 0; i < arguments.size() && i < op.shapes.size(); ++i) {
-    if (op.shapes[i] == 0) continue;
     const c10::IValue& argument = arguments[i];
+    if (op.shapes[i] == 0) {
+      call.given_nan |= argument.isDouble() && std::isnan(argument.toDouble());
+      continue;
+    }
     const size_t first = call.tensors.size();
     if (argument.isTensor()) {
       const at::Tensor& tensor = argument.toTensor();
       if (!tensor.defined()) continue;
-      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) continue;  // a number in Python
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {  // a number in Python
+        call.given_nan |= is_nan_number(tensor);
+        continue;
+      }
       call.tensors.push_back(tensor);
     } else {
       each_tensor(argument, [&call](const at::Tensor& item) { call.tensors.push_back(item); });

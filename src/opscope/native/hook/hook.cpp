@@ -42,6 +42,7 @@ void configure(PyObject* settings) {
   h.finish = take(settings, "finish");
   h.forward_begins = take(settings, "forward_begins");
   h.new_operator = take(settings, "new_operator");
+  h.note_arguments = take(settings, "note_arguments");
   h.only_python = take(settings, "only_python").get() == Py_True;
   h.outside = take(settings, "outside");
   h.unknown = take(settings, "unknown");

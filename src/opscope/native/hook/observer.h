@@ -152,6 +152,13 @@ inline bool is_compiled(Frame at) {
   return kind == Code::kCompiled;
 }
 
+// What a node is given is noted at its first call, and again when a number among it is NaN.
+inline void note_arguments(const Call& call, Arguments arguments) {
+  NotWatched not_watched;
+  here().arguments = arguments;
+  checked(PyObject_CallOneArg(hook->note_arguments.get(), call.node.get()));
+}
+
 inline void watch(Call& call, Arguments arguments) {
   PyObject* state = enter_thread();
   Frame frame = Frame::current();
@@ -172,6 +179,7 @@ inline void watch(Call& call, Arguments arguments) {
     here().arguments = arguments;
     begin_in_python(call);
   }
+  if (call.given_nan) note_arguments(call, arguments);
   number_nodes(state, call.node.get());
   tell_recorder(call.node_id);
 }
