@@ -44,6 +44,7 @@ def train(model: Net, steps: int = 3) -> list[dict[str, Tensor]]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     gradients = []
     for _ in range(steps):
+        BATCH.grad = None  # which no optimizer does
         model(BATCH).square().sum().backward()
         gradients.append({n: p.grad for n, p in model.named_parameters()})
         optimizer.step()
