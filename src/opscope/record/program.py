@@ -161,7 +161,8 @@ class Program:
         if self._in_setup:
             self._in_setup = False
             self.on_network()
-        self._facts.add_batch(arguments(args, kwargs))
+        add = self._facts.add_batch if trains else self._facts.add_evaluated
+        add(arguments(args, kwargs))
         self._mark_device()
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:

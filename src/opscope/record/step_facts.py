@@ -23,6 +23,9 @@ from opscope.record.ring import Ring
 _DIGEST_BYTES = 1 << 16
 """So many bytes at the beginning and at the end of a tensor make its digest."""
 _MOST_TENSORS = 16
+"""So many tensors of a step are noted: the latest, where it has more batches than one."""
+_EVALUATED_S = 0.01
+"""Batches of an evaluation are noted this far apart, which is all of them but for quick ones."""
 _PATIENCE = 8
 """So many steps the numbers of a GPU are waited for."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -69,6 +72,7 @@ class StepFacts:
         self._mute = mute
         self._number = 0
         self._began = time.perf_counter()
+        self._evaluated = 0.0
         self._facts: dict[str, Any] = {}
         self._losses: list[Number] = []
         self._norm: Number | None = None
@@ -94,6 +98,13 @@ class StepFacts:
         self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
+    def add_evaluated(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
+        """A batch of an evaluation has come, which may be one of thousands in a step."""
+        now = time.perf_counter()
+        if now - self._evaluated >= _EVALUATED_S:
+            self.add_batch(tensors)
+            self._evaluated = now
+
     def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
         """A batch has come: note it at once, for it may be what the step dies of."""
         new = [
@@ -104,14 +115,14 @@ class StepFacts:
         if not new:
             return
         begins = "batch" not in self._facts
-        if begins:
+        if begins or len(self.batch) + len(new) > _MOST_TENSORS:
             self.batch = []
+            self._facts["batch"] = []
         self.batch += new
         with self.quietly():
             if begins:
                 self._put_random()
-            known = self._facts.setdefault("batch", [])
-            known += [_description(name, tensor) for name, tensor in new]
+            self._facts["batch"] += [_description(name, tensor) for name, tensor in new]
             self._put_values()
         self._ring.put_step(self._number, self._facts)
 

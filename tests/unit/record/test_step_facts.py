@@ -59,6 +59,26 @@ def test_the_values_of_a_batch_and_the_random_state_before_it(ring: Ring, facts:
     assert content == state.numpy().tobytes()
 
 
+def test_of_many_batches_in_a_step_the_latest_are_noted(ring: Ring, facts: StepFacts) -> None:
+    for number in range(1000):
+        facts.add_batch([("x", torch.full((1,), number)), ("y", torch.ones(1))])
+    assert len(facts.batch) <= 16
+    batch = latest(ring)["batch"]
+    assert len(batch) == len(facts.batch)  # type: ignore[arg-type]
+    about, content = RingReader(ring.memory[:]).blob("batch")
+    assert len(about["tensors"]) == len(facts.batch)
+    assert torch.tensor(999).numpy().tobytes() in content
+
+
+def test_quick_batches_of_an_evaluation_are_noted_now_and_then(
+    ring: Ring, facts: StepFacts
+) -> None:
+    facts.add_evaluated([("x", torch.zeros(1))])
+    for number in range(100):
+        facts.add_evaluated([("x", torch.full((1,), number))])
+    assert 1 <= len(latest(ring)["batch"]) < 16  # type: ignore[arg-type]
+
+
 def test_the_same_tensor_is_noted_once_and_another_is_added(ring: Ring, facts: StepFacts) -> None:
     x, y = torch.ones(2), torch.ones(3)
     facts.add_batch([("x", x)])
