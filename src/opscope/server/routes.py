@@ -18,13 +18,17 @@ from opscope.server.library import Opened
 from opscope.server.state import hub_of, library_of
 from opscope.views import (
     answers,
+    drawing_answers,
     heat_map,
+    hit_answers,
     hit_list,
     line_trends,
+    node_answers,
     node_details,
     rank_compare,
     run_list,
     scope_graph,
+    source_answers,
     source_view,
     strip,
     tree,
@@ -98,7 +102,7 @@ def compare(request: Request, run: RunId) -> Response:
     return answer(rank_compare.compare_ranks([opened.view(rank) for rank in opened.ranks]))
 
 
-@router.get(f"{RANK}/verdict", response_model=answers.Verdict)
+@router.get(f"{RANK}/verdict", response_model=hit_answers.Verdict)
 def verdict(view: View) -> Response:
     """What is wrong, or that nothing is."""
     return answer(hit_list.verdict(view))
@@ -119,13 +123,13 @@ def steps_of(view: View, first: First = 0, count: Count = 100) -> Response:
     return answer(strip.steps(view, first, count))
 
 
-@router.get(f"{RANK}/tree", response_model=answers.Branch)
+@router.get(f"{RANK}/tree", response_model=node_answers.Branch)
 def tree_of(view: View, scope: ScopeName = "", step: Step = None) -> Response:
     """What is directly in a scope, with the numbers of a step."""
     return answer(tree.branch(view, scope, step))
 
 
-@router.get(f"{RANK}/nodes", response_model=answers.NodeList)
+@router.get(f"{RANK}/nodes", response_model=node_answers.NodeList)
 def nodes_of(
     view: View,
     text: Text = "",
@@ -156,7 +160,7 @@ def nodes_of(
     return answer(found)
 
 
-@router.get(f"{RANK}/nodes/{{node}}", response_model=answers.NodeDetails)
+@router.get(f"{RANK}/nodes/{{node}}", response_model=node_answers.NodeDetails)
 def node_of(
     view: View,
     node: NodeNumber,
@@ -167,7 +171,7 @@ def node_of(
     return answer(node_details.node_details(view, node, step, pass_number))
 
 
-@router.get(f"{RANK}/nodes/{{node}}/series", response_model=answers.Series)
+@router.get(f"{RANK}/nodes/{{node}}/series", response_model=node_answers.Series)
 def series_of(
     view: View,
     node: NodeNumber,
@@ -180,7 +184,7 @@ def series_of(
     return answer(node_details.series(view, node, side, slot, names))
 
 
-@router.get(f"{RANK}/hits", response_model=answers.Hits)
+@router.get(f"{RANK}/hits", response_model=hit_answers.Hits)
 def hits_of(
     view: View,
     step: Step = None,
@@ -205,13 +209,13 @@ def hits_of(
     return answer(found)
 
 
-@router.get(f"{RANK}/files", response_model=answers.SourceFiles)
+@router.get(f"{RANK}/files", response_model=source_answers.SourceFiles)
 def files_of(view: View, step: Step = None) -> Response:
     """The user's files that operators came from."""
     return answer(source_view.source_files(view, step))
 
 
-@router.get(f"{RANK}/source", response_model=answers.SourceText)
+@router.get(f"{RANK}/source", response_model=source_answers.SourceText)
 def source_of(
     view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
@@ -221,7 +225,7 @@ def source_of(
     return answer(source_view.source_text(view, file, step))
 
 
-@router.get(f"{RANK}/source/trends", response_model=answers.LineTrends)
+@router.get(f"{RANK}/source/trends", response_model=source_answers.LineTrends)
 def line_trends_of(
     view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
@@ -232,7 +236,7 @@ def line_trends_of(
     return answer(line_trends.line_trends(view, file, columns, last))
 
 
-@router.get(f"{RANK}/heatmap", response_model=answers.HeatMap)
+@router.get(f"{RANK}/heatmap", response_model=drawing_answers.HeatMap)
 def heat_map_of(
     view: View,
     stat: Annotated[str, Query(description=f"one of {', '.join(heat_map.STATS)}")] = "max",
@@ -255,7 +259,7 @@ def heat_map_of(
     return answer(found)
 
 
-@router.get(f"{RANK}/graph", response_model=answers.ScopeGraph)
+@router.get(f"{RANK}/graph", response_model=drawing_answers.ScopeGraph)
 def graph_of(
     view: View,
     scope: ScopeName = "",

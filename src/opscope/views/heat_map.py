@@ -16,7 +16,7 @@ from opscope.stats.record import OUTPUT, bad_among, taken
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import HeatMap
+    from opscope.views.drawing_answers import HeatMap
 
 Floats = NDArray[np.float64]
 

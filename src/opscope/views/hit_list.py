@@ -10,7 +10,7 @@ from opscope.rundir.jsonlines import with_floats
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import HitGroup, HitLine, Hits, Verdict
+    from opscope.views.hit_answers import HitGroup, HitLine, Hits, Verdict
 
 
 def hits(

@@ -14,7 +14,7 @@ from opscope.views.rank_view import RankView
 from opscope.views.source_view import line_of
 
 if TYPE_CHECKING:
-    from opscope.views.answers import LineTrends
+    from opscope.views.source_answers import LineTrends
 
 
 def line_trends(

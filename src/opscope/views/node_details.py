@@ -18,7 +18,7 @@ from opscope.views.hit_list import hit_line
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
+    from opscope.views.node_answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
 
 _AROUND = 3
 """Lines shown before and after the line of a frame."""

@@ -20,7 +20,7 @@ from opscope.stats.record import OUTPUT, taken
 from opscope.value_type import ValueType
 
 if TYPE_CHECKING:
-    from opscope.views.answers import NodeLine
+    from opscope.views.node_answers import NodeLine
 
 _T = TypeVar("_T")
 _STEPS_KEPT = 8

@@ -12,7 +12,7 @@ from opscope.value_type import ValueType
 from opscope.views.rank_view import NodeNumbers, RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Box, Edge, ScopeGraph
+    from opscope.views.drawing_answers import Box, Edge, ScopeGraph
 
 MOST_BOXES = 400
 _BACKWARD = "Gradients"

@@ -12,7 +12,7 @@ from opscope.events import Node, Phase
 from opscope.views.rank_view import NodeNumbers, RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import LineMark, SourceFile, SourceFiles, SourceText
+    from opscope.views.source_answers import LineMark, SourceFile, SourceFiles, SourceText
 
 _OPS_SHOWN = 8
 
