@@ -5,17 +5,21 @@ Without Chromium or without a built page the tests are skipped, and say what is 
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
+from helpers.dumps import write_dump_config
 from helpers.program import clean_environment, opscope
+from live.conftest import TOKEN as LIVE_TOKEN
+from live.conftest import Process, Server
 from opscope.rundir.layout import run_key
 from opscope.server.app import PAGE
 from opscope.server.library import Library
@@ -111,18 +115,6 @@ for step in range(4):
     loss.backward()
     optimizer.step()
 '''
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 
 
 class Made:
@@ -133,10 +125,8 @@ class Made:
         (folder / "losses.py").write_text(LOSSES)
         (folder / "train.py").write_text(TRAIN)
         (folder / "slow.py").write_text(SLOW)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--write-run"]
+        config = write_dump_config(folder)
+        words = ["--run-dir", folder / "bad", "--dump", config, "--write-run"]
         (folder / "pair.py").write_text(PAIR)
         self.training = self._start(
             "--run-dir", folder / "slow", folder / "slow.py", folder / "end"
@@ -236,6 +226,10 @@ class Looking:
         if not request.url.startswith((self.address, "data:", "blob:")):
             self.elsewhere.append(request.url)
 
+    def forgive(self, text: str) -> None:
+        """Forget what the browser logs of something that was provoked."""
+        self.problems = [problem for problem in self.problems if text not in problem]
+
     def open(self, place: str) -> None:
         """Open a place of the page, as with the printed address."""
         mark = "&" if "?" in place else "?"
@@ -256,12 +250,46 @@ class Looking:
             assert time.monotonic() < end, f"{script} did not become true"
             self.page.wait_for_timeout(50)
 
+    @classmethod
+    @contextmanager
+    def in_window(
+        cls, browser: playwright.Browser, address: str, token: str = TOKEN
+    ) -> Iterator[Self]:
+        """A page in a window of its own; at the end nothing may have gone wrong on it."""
+        context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
+        found = cls(context.new_page(), address, token)
+        yield found
+        context.close()
+        assert found.problems == []
+        assert found.elsewhere == [], "a request left the machine"
+
 
 @pytest.fixture
 def looking(browser: playwright.Browser, address: str) -> Iterator[Looking]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = Looking(context.new_page(), address)
+    with Looking.in_window(browser, address) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(
+    browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server of its own process that waits for trainings."""
+    found = Server(tmp_path_factory.mktemp("live"))
     yield found
-    context.close()
-    assert found.problems == []
-    assert found.elsewhere == [], "a request left the machine"
+    found.process.kill()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser, server: Server) -> Iterator[Looking]:
+    with Looking.in_window(browser, f"http://127.0.0.1:{server.port}", LIVE_TOKEN) as found:
+        yield found
+
+
+@pytest.fixture
+def processes() -> Iterator[list[Process]]:
+    """Trainings that are ended at last."""
+    found: list[Process] = []
+    yield found
+    for process in found:
+        process.kill()

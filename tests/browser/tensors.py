@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from helpers.dumps import write_dump_config
 from helpers.program import clean_environment, opscope
 from opscope.read.reader import open_reader
 from opscope.rundir.layout import run_key
@@ -69,18 +69,6 @@ for step in range(100_000):
     loss.backward()
     optimizer.step()
 '''
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 CHANGED = (1, 3)
 """The element of the head's weight that the second rank has otherwise."""
 ROWS, COLUMNS = 2500, 4000
@@ -96,15 +84,13 @@ class Tensors:
         self.folder = folder
         (folder / "train.py").write_text(TRAIN)
         (folder / "live.py").write_text(LIVE)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
+        config = write_dump_config(folder)
         self.library = Library([folder / "run", folder / "dump"])
         self._sock = listening_socket("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{self._sock.getsockname()[1]}"
         self._end = in_background(self.library, TOKEN, self._sock, Hub(self.library))
         self.training = self._start_live()
-        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--record"]
+        words = ["--run-dir", folder / "run", "--dump", config, "--record"]
         done = opscope("run", *words, folder / "train.py", cwd=folder)
         assert done.returncode == 3, done.stderr
         shutil.copytree(folder / "dump" / "rank_0", folder / "dump" / "rank_1")

@@ -32,12 +32,8 @@ def tensors(
 
 @pytest.fixture
 def view(browser: playwright.Browser, tensors: Tensors) -> Iterator[View]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = View(context.new_page(), tensors.address)
-    yield found
-    context.close()
-    assert found.problems == []
-    assert found.elsewhere == [], "a request left the machine"
+    with View.in_window(browser, tensors.address) as found:
+        yield found
 
 
 class View(Looking):

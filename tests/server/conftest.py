@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from helpers.dumps import write_dump_config
 from helpers.program import opscope
 from opscope.rundir.layout import run_key
 from opscope.server.library import Library
@@ -51,18 +52,6 @@ for step in range(12):
         json.dump(facts, file)
     optimizer.step()
 """
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 
 
 class Recorded:
@@ -72,10 +61,8 @@ class Recorded:
         self.folder = folder
         self.script = folder / "train.py"
         self.script.write_text(SCRIPT)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--write-run"]
+        config = write_dump_config(folder)
+        words = ["--run-dir", folder / "run", "--dump", config, "--write-run"]
         self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
         assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())

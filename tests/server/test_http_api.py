@@ -84,6 +84,52 @@ def test_the_verdict_names_the_line(ask: Asking, recorded: Recorded) -> None:
     assert verdict["groups"][0]["node"] == verdict["story"]["node"]
 
 
+def test_hits_of_a_kind_stand_together_with_their_history(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    hits = ask.get(f"{base}/hits", count=1000)
+    groups = ask.get(f"{base}/hits/groups", count=1000)
+    assert groups["hits"] == hits["total"]
+    assert sum(group["count"] for group in groups["groups"]) == hits["total"]
+    first = groups["groups"][0]
+    assert (first["node"], first["steps"], first["first_step"]) == (hits["hits"][0]["node"], [9], 9)
+    for name, numbers in first["actual"].items():
+        assert numbers == [hits["hits"][0]["actual"][name]]
+    of_one = ask.get(f"{base}/hits/groups", node=first["node"])
+    assert {group["node"] for group in of_one["groups"]} == {first["node"]}
+    assert ask.get(f"{base}/hits/groups", step=3)["total"] == 0
+    assert ask.get(f"{base}/hits/groups", graph=1)["total"] == 0
+
+
+def test_the_graph_says_what_the_fault_reached(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    origin = ask.get(f"{base}/verdict")["story"]["node"]
+    boxes = ask.get(f"{base}/graph", scope="Default", step=9)["boxes"]
+    by_node = {box["node"]: box for box in boxes if box["node"] is not None}
+    assert [node for node, box in by_node.items() if box["is_origin"]] == [origin]
+    label = {box["label"]: box for box in boxes}
+    assert label["log-op0"]["reached"] == label["mean-op0"]["reached"] == 1
+    assert label["select-op0"]["reached"] == 0, "what it was computed from is sound"
+    assert label["network-Sequential"]["reached"] == 0
+    everything = {box["label"]: box for box in ask.get(f"{base}/graph", step=9)["boxes"]}
+    assert everything["Gradients"]["reached"] > 3
+    early = ask.get(f"{base}/graph", scope="Default", step=3)["boxes"]
+    assert {box["id"] for box in early if box["reached"]} == {
+        box["id"] for box in boxes if box["reached"]
+    }, "it is about the step of the verdict, whichever is looked at"
+
+
+def test_boxes_have_a_class_and_statistics(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    for box in ask.get(f"{base}/graph", scope="Default/network-Sequential/1-ReLU", step=3)["boxes"]:
+        if box["kind"] != "node":
+            continue
+        facts = ask.get(f"{base}/nodes/{box['node']}", step=3)["outputs"][0]["numbers"]
+        assert box["node_class"] == "activation"
+        assert box["mean_abs"] == pytest.approx(facts["mean_abs"])
+        assert box["zero_share"] == pytest.approx(facts["zero"] / facts["count"])
+        assert 0 < box["zero_share"] < 1
+
+
 def test_tree_and_lists_agree(ask: Asking, recorded: Recorded) -> None:
     base = RANK.format(recorded.run)
     found: list[int] = []

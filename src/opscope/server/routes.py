@@ -47,6 +47,7 @@ Step = Annotated[
 PassNumber = Annotated[int, Query(alias="pass", ge=0, lt=1 << 31, description="which pass of it")]
 First = Annotated[int, Query(ge=0, lt=1 << 40, description="how many to leave out")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
+GraphNumber = Annotated[int | None, Query(ge=0, lt=1000, description="0: training, 1: evaluation")]
 Text = Annotated[str, Query(max_length=1000)]
 ScopeName = Annotated[str, Query(max_length=1 << 15, description="the name of a scope")]
 RANK = "/runs/{run}/ranks/{rank}"
@@ -137,7 +138,7 @@ def nodes_of(
     phase: Text = "",
     op_type: Text = "",
     scope: ScopeName = "",
-    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
+    graph: GraphNumber = None,
     kind: Annotated[str, Query(pattern="^(|weight|gradient|activation)$")] = "",
     hits: bool = False,
     first: First = 0,
@@ -184,29 +185,36 @@ def series_of(
     return answer(node_details.series(view, node, side, slot, names))
 
 
-@router.get(f"{RANK}/hits", response_model=hit_answers.Hits)
-def hits_of(
-    view: View,
+def _wanted(
     step: Step = None,
     condition: Text = "",
     watchpoint: Annotated[int | None, Query(ge=0)] = None,
     node: Annotated[int | None, Query(ge=0)] = None,
-    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
-    first: First = 0,
-    count: Count = 100,
-) -> Response:
+    graph: GraphNumber = None,
+) -> hit_list.Wanted:
+    return hit_list.Wanted(step, condition, watchpoint, node, graph)
+
+
+Wanted = Annotated[hit_list.Wanted, Depends(_wanted)]
+"""The hits that a question is about."""
+
+
+@router.get(f"{RANK}/hits", response_model=hit_answers.Hits)
+def hits_of(view: View, wanted: Wanted, first: First = 0, count: Count = 100) -> Response:
     """Hits in the order of execution."""
-    found = hit_list.hits(
-        view,
-        step=step,
-        condition=condition,
-        watchpoint=watchpoint,
-        node=node,
-        graph=graph,
-        first=first,
-        count=count,
-    )
-    return answer(found)
+    return answer(hit_list.hits(view, wanted, first, count))
+
+
+@router.get(f"{RANK}/hits/groups", response_model=hit_answers.HitGroups)
+def hit_groups_of(view: View, wanted: Wanted, first: First = 0, count: Count = 100) -> Response:
+    """Hits of the same kind together, with their history over steps."""
+    return answer(hit_list.hit_groups(view, wanted, first, count))
+
+
+@router.get(f"{RANK}/notes", response_model=hit_answers.Notes)
+def notes_of(view: View, first: First = 0, count: Count = 100) -> Response:
+    """NaN and Inf that did no harm: skipped batches, masked values."""
+    return answer(hit_list.notes(view, first, count))
 
 
 @router.get(f"{RANK}/files", response_model=source_answers.SourceFiles)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from opscope.errors import OpscopeError
+from opscope.judge.expression_thresholds import thresholds
 from opscope.judge.watch_set import from_json
 from opscope.judge.watchpoint import Watchpoint
 from opscope.server.answering import answer
@@ -31,6 +32,12 @@ Last = Annotated[int, Query(ge=1, le=100_000, description="how many of the last 
 def conditions() -> Response:
     """The conditions there are, with their parameters and limits."""
     return answer(catalogue_view.conditions())
+
+
+@router.get("/expression", response_model=list[watch_answers.ExpressionThreshold])
+def expression(text: Text) -> Response:
+    """The thresholds in the text of an expression; what is wrong with one that makes no sense."""
+    return answer([each._asdict() for each in thresholds(text)])
 
 
 @router.get("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])

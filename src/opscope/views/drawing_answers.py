@@ -38,9 +38,18 @@ class Box(TypedDict):
     nan: Count
     inf: Count
     max: Number | None
+    mean_abs: Number | None
+    """The largest of its outputs."""
+    zero_share: Number | None
+    node_class: str
+    """weight, gradient or activation; empty where it has several."""
     hits: int
     bad: bool
     """Whether a value in it is not finite in this step."""
+    reached: int
+    """How many of its operators the fault of the verdict reached, in the step of that."""
+    is_origin: bool
+    """Whether it began there."""
 
 
 class Edge(TypedDict):

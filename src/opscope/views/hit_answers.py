@@ -53,6 +53,47 @@ class HitGroup(TypedDict):
     where: str
 
 
+class HitHistory(HitGroup):
+    """The same with how it went on."""
+
+    watchpoint: int
+    parameter: str
+    params: dict[str, Number]
+    steps: Sequence[int]
+    """The steps that it was hit in, each once; of very many, some of them."""
+    actual: dict[str, Sequence[Number | None]]
+    """What was found in these steps, by the name of the threshold."""
+
+
+class HitGroups(TypedDict):
+    """Hits of the same kind together, a page of them."""
+
+    total: int
+    hits: int
+    """How many hits these are."""
+    groups: Sequence[HitHistory]
+
+
+class NoteLine(TypedDict):
+    """NaN or Inf that did no harm; it is no hit."""
+
+    kind: str
+    """skipped: a batch that the script left out; masked: a value that got nowhere."""
+    step: int
+    message: str
+    node: int | None
+    name: str
+    slot: int
+    where: str
+
+
+class Notes(TypedDict):
+    """What did no harm, in the order it was noted, a page of it."""
+
+    total: int
+    notes: Sequence[NoteLine]
+
+
 class Verdict(TypedDict):
     """What is wrong, or that nothing is."""
 
@@ -63,5 +104,7 @@ class Verdict(TypedDict):
     """The same as lines of a terminal."""
     step: int | None
     hits: int
+    notes: int
+    """How many notes there are of what did no harm."""
     groups: Sequence[HitGroup]
     state: str

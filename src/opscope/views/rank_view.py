@@ -40,6 +40,8 @@ class NodeNumbers:
     """The largest of its outputs."""
     nan: NDArray[np.int64]
     inf: NDArray[np.int64]
+    zero: NDArray[np.int64]
+    elements: NDArray[np.int64]
 
     def of(self, node: int) -> tuple[float | None, float | None, int, int]:
         """Least, largest, NaN and Inf counts of a node."""
@@ -61,15 +63,22 @@ class RankView:
         self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
         self.norms: dict[int, float | None] = {}
         """The gradient norms that are known, None for steps without; they stay as they are."""
-        self._hits: Sequence[Mapping[str, Any]] | None = None
-        self._steps: list[int] | None = None
+        self._made: dict[str, Any] = {}
 
     def forget(self) -> None:
         """The recording was refreshed: what may have changed is computed anew."""
         with self._lock:
-            self._hits = self._steps = None
+            self._made = {}
             self._numbers.clear()
             self._scopes.clear()
+
+    def once(self, name: str, make: Callable[[], _T]) -> _T:
+        """What is made once under a name, until the recording is refreshed."""
+        made = self._made  # a refresh puts another one in its place
+        if name not in made:
+            made[name] = make()
+        found: _T = made[name]
+        return found
 
     @property
     def nodes(self) -> Mapping[int, Node]:
@@ -77,12 +86,14 @@ class RankView:
         return self.recorded.nodes
 
     @property
+    def backward(self) -> Mapping[int, Sequence[Node]]:
+        """By the id of a node: those that compute its gradient."""
+        return self.once("backward", self._backward)
+
+    @property
     def recorded_steps(self) -> list[int]:
         """The steps that have numbers, in order."""
-        steps = self._steps
-        if steps is None:
-            steps = self._steps = sorted(self.recorded.recorded_steps)
-        return steps
+        return self.once("steps", lambda: sorted(self.recorded.recorded_steps))
 
     def step_at(self, step: int | None) -> int | None:
         """The step whose numbers stand for this one: the last recorded one up to it."""
@@ -129,11 +140,12 @@ class RankView:
     @property
     def hits(self) -> Sequence[Mapping[str, Any]]:
         """The hits as they were recorded, in the order of steps and execution."""
-        hits = self._hits
-        if hits is None:
-            found = [hit.data for hit in self.recorded.hits]
-            hits = self._hits = sorted(found, key=_moment)
-        return hits
+        return self.once("hits", self._hits_in_order)
+
+    @property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        """What did no harm: batches that the script skipped, values that were masked."""
+        return self.once("notes", lambda: self.reader.notes([self.rank]))
 
     def hits_by_node(self, step: int | None = None) -> Counter[int]:
         """How many hits nodes have, in a step or in all."""
@@ -163,6 +175,16 @@ class RankView:
             "hits": hits[node.id],
         }
 
+    def _backward(self) -> dict[int, list[Node]]:
+        found: dict[int, list[Node]] = {}
+        for node in self.nodes.values():
+            if node.forward is not None:
+                found.setdefault(node.forward.id, []).append(node)
+        return found
+
+    def _hits_in_order(self) -> list[Mapping[str, Any]]:
+        return sorted((hit.data for hit in self.recorded.hits), key=_moment)
+
     def _numbers_of(self, step: int) -> NodeNumbers:
         rows = self.rows(step)
         size = max(self.nodes, default=-1) + 1
@@ -177,6 +199,8 @@ class RankView:
             np.full(size, np.nan),
             sums_of(nodes, rows["nan"][places], size),
             sums_of(nodes, rows["posinf"][places] + rows["neginf"][places], size),
+            sums_of(nodes, rows["zero"][places], size),
+            sums_of(nodes, rows["count"][places], size),
         )
         np.fmin.at(found.min, nodes, low)
         np.fmax.at(found.max, nodes, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING
 from opscope.events import Node, Output, Outside, Phase
 from opscope.value_type import ValueType
 from opscope.views.rank_view import NodeNumbers, RankView
+from opscope.views.reach import Reach, reach
+from opscope.views.tree import kind_of
 
 if TYPE_CHECKING:
+    from opscope.views.answers import Number
     from opscope.views.drawing_answers import Box, Edge, ScopeGraph
 
 MOST_BOXES = 400
@@ -28,7 +32,8 @@ def scope_graph(
     """
     at = view.step_at(step)
     kinds = view.kinds_of_outputs(at)
-    drawing = _Drawing(view, scope, backward, view.numbers(at), view.hits_by_node(), kinds)
+    numbers = view.numbers(at)
+    drawing = _Drawing(view, scope, backward, numbers, view.hits_by_node(), kinds, reach(view))
     for node in view.nodes.values():
         if drawing.is_inside(node) and node.phase is not Phase.SETUP:
             drawing.add(node)
@@ -47,8 +52,11 @@ class _Drawing:
     numbers: NodeNumbers | None
     hits: Counter[int]
     kinds: Mapping[tuple[int, int], ValueType]
+    reach: Reach
     boxes: dict[str, Box] = field(default_factory=dict)
     _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _zeros: Counter[str] = field(default_factory=Counter)
+    _elements: Counter[str] = field(default_factory=Counter)
 
     def is_inside(self, node: Node) -> bool:
         """Whether a node is in the open scope, at any depth."""
@@ -61,6 +69,8 @@ class _Drawing:
         for slot, source in enumerate(node.sources):
             start = self._start(node, source)
             if start is not None and start["id"] != box["id"]:
+                if isinstance(source, Output) and source.node.id in self.reach.nodes:
+                    start["reached"] = max(1, start["reached"])
                 self._between.setdefault((start["id"], box["id"]), []).append(
                     self._label(node, slot, source)
                 )
@@ -132,23 +142,41 @@ class _Drawing:
 
     def _count(self, box: Box, node: Node) -> None:
         """Add what is known of a node to its box."""
+        own = kind_of(node)
+        box["node_class"] = own if box["nodes"] == 0 or box["node_class"] == own else ""
         box["nodes"] += 1
         box["hits"] += self.hits[node.id]
-        if self.numbers is None:
+        box["reached"] += node.id in self.reach.nodes
+        box["is_origin"] = box["is_origin"] or node.id == self.reach.origin
+        if self.numbers is not None:
+            self._measure(box, node.id, self.numbers)
+
+    def _measure(self, box: Box, node: int, numbers: NodeNumbers) -> None:
+        """Add the numbers of a node to its box."""
+        _, high, nan, inf = numbers.of(node)
+        if high is None:
             return
-        _, high, nan, inf = self.numbers.of(node.id)
         box["nan"] = int(box["nan"]) + nan
         box["inf"] = int(box["inf"]) + inf
         box["bad"] = box["bad"] or bool(nan or inf)
-        if high is not None:
-            before = box["max"]
-            box["max"] = max(high, float(before)) if before is not None else high
+        box["max"] = _larger(box["max"], high)
+        box["mean_abs"] = _larger(box["mean_abs"], float(numbers.mean_abs[node]))
+        self._zeros[box["id"]] += int(numbers.zero[node])
+        self._elements[box["id"]] += int(numbers.elements[node])
+        box["zero_share"] = self._zeros[box["id"]] / max(1, self._elements[box["id"]])
 
     def _label(self, node: Node, slot: int, source: Output | Outside) -> str:
         if isinstance(source, Outside):
             return source.name
         kind = self.kinds.get((source.node.id, source.slot))
         return f":{source.slot}" if kind is None else f"{kind.dtype}{list(kind.shape)}"
+
+
+def _larger(before: Number | None, now: float) -> float:
+    """The larger of two; NaN is no number here."""
+    if before is None or math.isnan(float(before)):
+        return now
+    return float(before) if math.isnan(now) else max(float(before), now)
 
 
 def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:
@@ -164,6 +192,11 @@ def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str
         "nan": 0,
         "inf": 0,
         "max": None,
+        "mean_abs": None,
+        "zero_share": None,
+        "node_class": "",
         "hits": 0,
         "bad": False,
+        "reached": 0,
+        "is_origin": False,
     }

@@ -91,6 +91,18 @@ class ThresholdHistory(TypedDict):
     """A threshold that nothing so far passes, with some room."""
 
 
+class ExpressionThreshold(TypedDict):
+    """A number in an expression that something is compared with."""
+
+    measured: str
+    """What is compared with it."""
+    sign: str
+    value: Number
+    start: int
+    """The characters of the text that it stands at."""
+    end: int
+
+
 class RankRow(TypedDict):
     """How a rank stands beside the others."""
 

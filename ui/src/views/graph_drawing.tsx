@@ -8,6 +8,7 @@ import { go } from "../state/place";
 import { useTexts } from "../texts";
 import { GraphMenu, type MenuPlace } from "./graph_menu";
 import { Boxes } from "./graph_boxes";
+import { GraphLegend } from "./graph_legend";
 import { MiniMap, type View } from "./graph_minimap";
 import type { Drawn } from "./layout";
 
@@ -52,6 +53,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
   useZoom(box, setView);
   const lit = useMemo(() => neighbours(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
   const path = useMemo(() => pathThrough(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
+  const onPath = useMemo(() => boxesOn(path, over ?? chosen), [path]);
   const openMenu = (event: MouseEvent): void => {
     const id = (event.target as Element).closest<SVGElement>(".gbox")?.dataset.box;
     const found = graph.boxes.find((one) => one.id === id);
@@ -90,7 +92,14 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
               path={path.has(edge)}
             />
           ))}
-          <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
+          <Boxes
+            boxes={graph.boxes}
+            layout={layout}
+            chosen={chosen}
+            onPath={onPath}
+            onOver={setOver}
+            onFocus={show}
+          />
           {graph.edges.map(
             (edge, index) =>
               lit.has(`${edge.start}→${edge.end}`) && (
@@ -117,6 +126,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
           </button>
         )}
       </div>
+      <GraphLegend boxes={graph.boxes} />
       <MiniMap
         drawn={drawn}
         view={view}
@@ -159,6 +169,12 @@ function pathThrough(edges: Edge[], id: string | null): Set<Edge> {
   follow("start", "end");
   follow("end", "start");
   return found;
+}
+
+/** The boxes on a path; null where there is none, since then none stands out. */
+function boxesOn(path: Set<Edge>, id: string | null): Set<string> | null {
+  if (id === null) return null;
+  return new Set([id, ...[...path].flatMap((edge) => [edge.start, edge.end])]);
 }
 
 function drag(event: PointerEvent, view: View, setView: (next: View) => void): void {
