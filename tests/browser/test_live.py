@@ -65,6 +65,12 @@ def started(
     return process
 
 
+def kept_value(server: Server, run: str, node: str, rank: int) -> list[float]:
+    """The elements of a value as a rank has them."""
+    found = server.post(f"/runs/{run}/value?rank={rank}", node=node, part="slice")
+    return [float(element) for element in found["elements"]]
+
+
 def held_at(page: Looking, text: str) -> None:
     page.see(".holding", text)
     page.see(".topbar .state-paused")
@@ -168,6 +174,20 @@ def test_two_ranks_are_held_together(
     page.see(".holding", "rank 1: waiting")
     page.see(".control button", "Step").click()
     page.see(".holding", "rank 0: paused, step 0rank 1: paused, step 0")
+    nodes = server.get(f"/runs/{run}/ranks/0/nodes?text=addmm-op0")["nodes"]
+    node = next(each for each in nodes if each["phase"] == "forward")
+    page.open(f"/run/{run}?view=value&node={node['id']}&value=output:0")
+    page.see(".notheld button", "Keep").click()
+    page.see(".notheld", "kept from the next time")
+    page.see(".control button", "Step").click()
+    page.see(".holding", "rank 0: paused, step 1rank 1: paused, step 1")
+    page.page.reload()
+    page.see("select[aria-label=against]").select_option("r1")
+    page.see(".looks [data-look=statistics]").click()
+    first, second = (kept_value(server, run, node["name"], rank) for rank in (0, 1))
+    apart = max(abs(a - b) for a, b in zip(first, second, strict=True))
+    assert apart > 0
+    page.see(".apart", f"{apart:.3g}")
     page.see(".control button", "Next operator").click()
     page.see(".problem", "is for one rank")
     page.forgive("Failed to load")  # it was refused

@@ -405,7 +405,7 @@ def test_a_parameter_is_reached_through_relations(view: View, tensors: Tensors) 
 
 
 def test_files_and_python_give_the_same_elements(
-    view: View, tensors: Tensors, tmp_path: Path
+    view: View, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array = tensors.array("addmm-op0:0")
     node = tensors.node(tensors.dump, "head-Linear/addmm-op0")
@@ -417,11 +417,7 @@ def test_files_and_python_give_the_same_elements(
     with view.page.expect_download() as download:
         view.see(".export a", ".safetensors").click()
     assert np.array_equal(load(Path(download.value.path()).read_bytes())["value"], array)
-    view.see(".export button", "Open in Python").click()
-    code = view.see(".snippet pre").inner_text()
-    names: dict[str, Any] = {}
-    exec(code, names)  # what the page says gives what it shows
-    assert np.array_equal(names["array"], array)
+    assert np.array_equal(run_snippet(view, monkeypatch), array)
 
 
 def test_what_was_not_saved_says_so_and_shows_its_trend(view: View, tensors: Tensors) -> None:
@@ -442,7 +438,21 @@ def test_the_whole_window_can_be_used(view: View, tensors: Tensors) -> None:
     view.wait("!document.querySelector('.tensorview.wide')")
 
 
-def test_values_of_a_training_that_is_held(view: View, tensors: Tensors) -> None:
+def run_snippet(view: View, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """What the Python that the page shows has as its array."""
+    monkeypatch.setenv("OPSCOPE_TOKEN", view.token)
+    view.see(".export button", "Open in Python").click()
+    code = view.see(".snippet pre").inner_text()
+    view.see(".export button", "Open in Python").click()
+    names: dict[str, Any] = {}
+    exec(code, names)  # what the page says gives what it shows
+    found: np.ndarray = names["array"]
+    return found
+
+
+def test_values_of_a_training_that_is_held(
+    view: View, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tensors.until(lambda rank: rank["state"] == "waiting")
     tensors.post("/watchpoints", action="set", watch="none")
     tensors.post("/control", verb="step", count=2)
@@ -464,6 +474,19 @@ def test_values_of_a_training_that_is_held(view: View, tensors: Tensors) -> None
     view.look("table")
     shown = [number(text) for text in view.settled_cells()[0]]
     assert shown == pytest.approx(kept[: len(shown)], rel=1e-3, abs=1e-12)
+    field = view.see("[data-axis='0']")
+    field.fill("0")
+    field.press("Enter")
+    view.wait("location.search.includes('index=')")
+    kept_array = np.array(kept, np.float32)
+    with view.page.expect_download() as download:
+        view.see(".export a", ".npy").click()
+    assert np.array_equal(np.load(download.value.path()), kept_array)
+    with view.page.expect_download() as download:
+        view.see(".export a", ".safetensors").click()
+    assert np.array_equal(load(Path(download.value.path()).read_bytes())["value"], kept_array)
+    assert np.array_equal(run_snippet(view, monkeypatch), kept_array)
+    view.see(".slices button", "Whole").click()
     view.see("select[aria-label=against]").select_option("p")
     view.look("statistics")
     view.see(".apart", "largest difference")

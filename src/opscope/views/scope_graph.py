@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from opscope.events import Node, Output, Outside, Phase
 from opscope.value_type import ValueType
@@ -15,7 +17,6 @@ from opscope.views.reach import Reach, reach
 from opscope.views.tree import kind_of
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Number
     from opscope.views.drawing_answers import Box, Edge, ScopeGraph
 
 MOST_BOXES = 400
@@ -37,6 +38,7 @@ def scope_graph(
     for node in view.nodes.values():
         if drawing.is_inside(node) and node.phase is not Phase.SETUP:
             drawing.add(node)
+    drawing.measure()
     hidden = max(0, len(drawing.boxes) - MOST_BOXES)
     boxes = list(drawing.boxes.values())[:MOST_BOXES]
     shown = {box["id"] for box in boxes}
@@ -55,8 +57,8 @@ class _Drawing:
     reach: Reach
     boxes: dict[str, Box] = field(default_factory=dict)
     _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    _zeros: Counter[str] = field(default_factory=Counter)
-    _elements: Counter[str] = field(default_factory=Counter)
+    _seen: dict[str, str | None] = field(default_factory=dict)
+    _members: dict[str, list[int]] = field(default_factory=dict)
 
     def is_inside(self, node: Node) -> bool:
         """Whether a node is in the open scope, at any depth."""
@@ -83,16 +85,21 @@ class _Drawing:
 
     def _inner(self, node: Node) -> str | None:
         """The scope of a node seen from the open one: "" for directly in it, None for outside."""
+        if node.scope not in self._seen:
+            self._seen[node.scope] = self._seen_from_here(node.scope)
+        return self._seen[node.scope]
+
+    def _seen_from_here(self, of: str) -> str | None:
         scopes = [self.scope]
         if self.backward:
             scopes.append(f"{_BACKWARD}/{self.scope}" if self.scope else _BACKWARD)
         for scope in scopes:
-            if node.scope == scope:
+            if of == scope:
                 return ""
             if not scope:
-                return node.scope.partition("/")[0]
-            if node.scope.startswith(f"{scope}/"):
-                child = node.scope[len(scope) + 1 :].partition("/")[0]
+                return of.partition("/")[0]
+            if of.startswith(f"{scope}/"):
+                child = of[len(scope) + 1 :].partition("/")[0]
                 return f"{scope}/{child}"
         return None
 
@@ -148,22 +155,13 @@ class _Drawing:
         box["hits"] += self.hits[node.id]
         box["reached"] += node.id in self.reach.nodes
         box["is_origin"] = box["is_origin"] or node.id == self.reach.origin
-        if self.numbers is not None:
-            self._measure(box, node.id, self.numbers)
+        self._members.setdefault(box["id"], []).append(node.id)
 
-    def _measure(self, box: Box, node: int, numbers: NodeNumbers) -> None:
-        """Add the numbers of a node to its box."""
-        _, high, nan, inf = numbers.of(node)
-        if high is None:
-            return
-        box["nan"] = int(box["nan"]) + nan
-        box["inf"] = int(box["inf"]) + inf
-        box["bad"] = box["bad"] or bool(nan or inf)
-        box["max"] = _larger(box["max"], high)
-        box["mean_abs"] = _larger(box["mean_abs"], float(numbers.mean_abs[node]))
-        self._zeros[box["id"]] += int(numbers.zero[node])
-        self._elements[box["id"]] += int(numbers.elements[node])
-        box["zero_share"] = self._zeros[box["id"]] / max(1, self._elements[box["id"]])
+    def measure(self) -> None:
+        """Give the boxes the numbers of the nodes in them."""
+        if self.numbers is not None:
+            for number, nodes in self._members.items():
+                _measure(self.boxes[number], np.array(nodes), self.numbers)
 
     def _label(self, node: Node, slot: int, source: Output | Outside) -> str:
         if isinstance(source, Outside):
@@ -172,11 +170,16 @@ class _Drawing:
         return f":{source.slot}" if kind is None else f"{kind.dtype}{list(kind.shape)}"
 
 
-def _larger(before: Number | None, now: float) -> float:
-    """The larger of two; NaN is no number here."""
-    if before is None or math.isnan(float(before)):
-        return now
-    return float(before) if math.isnan(now) else max(float(before), now)
+def _measure(box: Box, nodes: NDArray[np.int64], numbers: NodeNumbers) -> None:
+    nodes = nodes[nodes < len(numbers.rows)]
+    nodes = nodes[numbers.rows[nodes] > 0]
+    if not len(nodes):
+        return
+    box["nan"], box["inf"] = int(numbers.nan[nodes].sum()), int(numbers.inf[nodes].sum())
+    box["bad"] = bool(box["nan"] or box["inf"])
+    box["max"] = float(np.fmax.reduce(numbers.max[nodes]))
+    box["mean_abs"] = float(np.fmax.reduce(numbers.mean_abs[nodes]))
+    box["zero_share"] = float(numbers.zero[nodes].sum() / max(1, numbers.elements[nodes].sum()))
 
 
 def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:
