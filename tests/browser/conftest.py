@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -17,7 +17,8 @@ from typing import Self
 import pytest
 
 from helpers.dumps import write_dump_config
-from helpers.program import clean_environment, opscope
+from helpers.forked import forked_opscope, launched
+from helpers.program import clean_environment
 from live.conftest import TOKEN as LIVE_TOKEN
 from live.conftest import Process, Server
 from opscope.rundir.layout import run_key
@@ -32,7 +33,7 @@ except ImportError:
 
 TOKEN = "a-token-of-the-browser-tests-01"
 PATIENCE_S = 60
-PLACES = ("bad", "dump", "slow", "pair")
+PLACES = ("bad", "dump", "slow", "pair", "grown")
 LAST = 9
 """The step in which the training turns NaN."""
 LOSSES = '''"""Losses, written by hand."""
@@ -115,6 +116,22 @@ for step in range(4):
     loss.backward()
     optimizer.step()
 '''
+GROWN = '''"""A training whose rate is far too high; in step 1 it masks NaN."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+network = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(network.parameters(), lr=30.0)
+for step in range(60):
+    loss = network(torch.randn(64, 4)).square().mean()
+    if step == 1:
+        torch.nan_to_num(torch.log(-torch.ones(3)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+'''
 
 
 class Made:
@@ -128,15 +145,18 @@ class Made:
         config = write_dump_config(folder)
         words = ["--run-dir", folder / "bad", "--dump", config, "--write-run"]
         (folder / "pair.py").write_text(PAIR)
-        self.training = self._start(
-            "--run-dir", folder / "slow", folder / "slow.py", folder / "end"
-        )
-        two = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-        pair = self._start("--run-dir", folder / "pair", folder / "pair.py", under=two)
-        done = opscope("run", *words, folder / "train.py", cwd=self.folder)
+        (folder / "grown.py").write_text(GROWN)
+        self.training = self._start_slow()
+        done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
         assert done.returncode == 3, done.stderr
-        assert pair.wait(120) != 0
-        self.bad, self.dump, self.slow, self.pair = (run_key(folder / name) for name in PLACES)
+        pair = launched("run", "--run-dir", folder / "pair", folder / "pair.py", cwd=folder)
+        assert pair.returncode != 0, pair.stderr
+        grown = forked_opscope(
+            "run", "--run-dir", folder / "grown", folder / "grown.py", cwd=folder
+        )
+        assert grown.returncode == 3, grown.stderr
+        keys = (run_key(folder / name) for name in PLACES)
+        self.bad, self.dump, self.slow, self.pair, self.grown = keys
         self._wait_for(folder / "slow" / "run.json")
         self.library = Library([folder / name for name in PLACES])
 
@@ -155,9 +175,10 @@ class Made:
         (self.folder / "end").touch()
         assert self.training.wait(60) == 0
 
-    def _start(self, *words: str | Path, under: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def _start_slow(self) -> subprocess.Popen[bytes]:
+        words = ["run", "--run-dir", self.folder / "slow", self.folder / "slow.py"]
         return subprocess.Popen(
-            [sys.executable, "-m", *under, "opscope", "run", *map(str, words)],
+            [sys.executable, "-m", "opscope", *map(str, words), str(self.folder / "end")],
             cwd=self.folder,
             env=clean_environment(),
             stderr=subprocess.DEVNULL,

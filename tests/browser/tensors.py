@@ -14,7 +14,8 @@ import httpx
 import numpy as np
 
 from helpers.dumps import write_dump_config
-from helpers.program import clean_environment, opscope
+from helpers.forked import forked_opscope
+from helpers.program import clean_environment
 from opscope.read.reader import open_reader
 from opscope.rundir.layout import run_key
 from opscope.server.hub import Hub
@@ -91,7 +92,7 @@ class Tensors:
         self._end = in_background(self.library, TOKEN, self._sock, Hub(self.library))
         self.training = self._start_live()
         words = ["--run-dir", folder / "run", "--dump", config, "--record"]
-        done = opscope("run", *words, folder / "train.py", cwd=folder)
+        done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
         assert done.returncode == 3, done.stderr
         shutil.copytree(folder / "dump" / "rank_0", folder / "dump" / "rank_1")
         self._change_second_rank()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from helpers.dumps import write_dump_config
-from helpers.program import opscope
+from helpers.forked import forked_opscope
 from opscope.rundir.layout import run_key
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
@@ -63,7 +63,7 @@ class Recorded:
         self.script.write_text(SCRIPT)
         config = write_dump_config(folder)
         words = ["--run-dir", folder / "run", "--dump", config, "--write-run"]
-        self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
+        self.done = forked_opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
         assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())
         self.run = run_key(folder / "run")

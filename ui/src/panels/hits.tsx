@@ -21,20 +21,19 @@ const ROW = 56;
 
 export function HitList() {
   const { place, run, verdict } = useLooking();
-  if (verdict?.hits === 0)
-    return (
-      <>
-        {run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />}
-        <NoteList />
-      </>
-    );
+  const none = verdict?.hits === 0;
   return (
     <>
-      <Filters />
-      {place.flat ? <Each /> : <Groups />}
+      {(!none || (run?.ranks.length ?? 0) > 1) && <Filters />}
+      {none ? <NoHits /> : place.flat ? <Each /> : <Groups />}
       <NoteList />
     </>
   );
+}
+
+function NoHits() {
+  const { run } = useLooking();
+  return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
 }
 
 type Filter = Record<string, string | number | null>;
@@ -52,48 +51,52 @@ function Filters() {
   const t = useTexts();
   const { place, run, strip } = useLooking();
   return (
-    <div class="filters pair">
-      <select
-        aria-label={t("any_watchpoint")}
-        value={place.point}
-        onChange={(e) => go({ point: Number(e.currentTarget.value) }, true)}
-      >
-        <option value={0}>{t("any_watchpoint")}</option>
-        {strip?.lanes.map((lane) => (
-          <option key={lane.watchpoint} value={lane.watchpoint}>
-            {lane.label}
-          </option>
-        ))}
-      </select>
-      <GraphChoice />
-      {run && run.ranks.length > 1 && (
+    <div class="filters">
+      <div class="pair">
         <select
-          aria-label={t("rank")}
-          value={place.rank}
-          onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}
+          aria-label={t("any_watchpoint")}
+          value={place.point}
+          onChange={(e) => go({ point: Number(e.currentTarget.value) }, true)}
         >
-          {run.ranks.map((rank) => (
-            <option key={rank.rank} value={rank.rank}>
-              {t("rank")} {rank.rank}
+          <option value={0}>{t("any_watchpoint")}</option>
+          {strip?.lanes.map((lane) => (
+            <option key={lane.watchpoint} value={lane.watchpoint}>
+              {lane.label}
             </option>
           ))}
         </select>
-      )}
-      <button
-        class={place.only ? "chip on" : "chip"}
-        aria-pressed={place.only}
-        onClick={() => go({ only: !place.only }, true)}
-      >
-        {t("this_step")}
-      </button>
-      <button
-        class={place.flat ? "chip" : "chip on"}
-        aria-pressed={!place.flat}
-        title={t("hits_grouped_tip")}
-        onClick={() => go({ flat: !place.flat }, true)}
-      >
-        {t("hits_grouped")}
-      </button>
+        <GraphChoice />
+        {run && run.ranks.length > 1 && (
+          <select
+            aria-label={t("rank")}
+            value={place.rank}
+            onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}
+          >
+            {run.ranks.map((rank) => (
+              <option key={rank.rank} value={rank.rank}>
+                {t("rank")} {rank.rank}
+              </option>
+            ))}
+          </select>
+        )}
+      </div>
+      <div class="pair">
+        <button
+          class={place.only ? "chip on" : "chip"}
+          aria-pressed={place.only}
+          onClick={() => go({ only: !place.only }, true)}
+        >
+          {t("this_step")}
+        </button>
+        <button
+          class={place.flat ? "chip" : "chip on"}
+          aria-pressed={!place.flat}
+          title={t("hits_grouped_tip")}
+          onClick={() => go({ flat: !place.flat }, true)}
+        >
+          {t("hits_grouped")}
+        </button>
+      </div>
     </div>
   );
 }

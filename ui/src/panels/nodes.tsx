@@ -34,7 +34,7 @@ export function NodeListPanel() {
     <>
       <div class="filters">
         <Typed id="filter" say={t("filter")} value={place.text} onChange={(text) => go({ text }, true)} />
-        <div class="pair">
+        <div class="fourfilters">
           <select
             aria-label={t("any_phase")}
             value={place.phase}

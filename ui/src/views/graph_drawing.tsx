@@ -12,6 +12,9 @@ import { GraphLegend } from "./graph_legend";
 import { MiniMap, type View } from "./graph_minimap";
 import type { Drawn } from "./layout";
 
+/** Room for what stands over the top of the drawing. */
+const TOOLS = 26;
+
 export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildren }) {
   const t = useTexts();
   const { place } = useLooking();
@@ -26,7 +29,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
     const zoom = Math.min(1.25, width / layout.width, height / layout.height);
     const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
-    const top = at ? height / 2 - at.y * readable : Math.max(0, (height - layout.height * readable) / 2);
+    const top = at ? height / 2 - at.y * readable : Math.max(TOOLS, (height - layout.height * readable) / 2);
     const left = at ? width / 2 - at.x * readable : (width - layout.width * readable) / 2;
     setView({ x: left, y: top, zoom: readable });
   };
