@@ -6,8 +6,6 @@ Without Chromium or without a built page the tests are skipped, and say what is 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +14,8 @@ from typing import Self
 
 import pytest
 
-from helpers.dumps import write_dump_config
-from helpers.forked import forked_opscope, launched
-from helpers.program import clean_environment
+from browser.trainings import RUNS, Slow, make_runs
+from helpers.shared import made_once
 from live.conftest import TOKEN as LIVE_TOKEN
 from live.conftest import Process, Server
 from opscope.rundir.layout import run_key
@@ -33,132 +30,15 @@ except ImportError:
 
 TOKEN = "a-token-of-the-browser-tests-01"
 PATIENCE_S = 60
-PLACES = ("bad", "dump", "slow", "pair", "grown")
-LAST = 9
-"""The step in which the training turns NaN."""
-LOSSES = '''"""Losses, written by hand."""
-
-
-def nll(chances):
-    picked = chances[:, 0]
-    return -picked.log().mean()
-'''
-TRAIN = f'''"""A classifier that goes wrong in step {LAST}."""
-
-import torch
-from losses import nll
-from torch import nn
-
-torch.manual_seed(0)
-
-
-class Head(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, x):
-        return torch.softmax(self.out(x), -1)
-
-
-network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Head())
-optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-for step in range({LAST + 3}):
-    chances = network(torch.randn(16, 8))
-    if step == {LAST}:
-        chances = chances * (chances > 0.9999)
-    loss = nll(chances)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-'''
-HOSTILE_CLASS = "<img src=x onerror=document.title='owned'>"
-HOSTILE_NAME = "a\"b'<script>alert(1)</script>&amp;😀"
-SLOW = f'''"""Trains until a file appears, slowly; its modules have odd names."""
-
-import sys
-import time
-from pathlib import Path
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-Odd = type({HOSTILE_CLASS!r}, (nn.Linear,), {{}})
-network = nn.Sequential()
-network.add_module({HOSTILE_NAME!r}, Odd(4, 4))
-network.add_module("x" * 10_000, nn.Linear(4, 1))
-optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-for step in range(3000):
-    loss = network(torch.randn(8, 4)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    time.sleep(0.1)
-    if Path(sys.argv[1]).exists():
-        break
-'''
-PAIR = '''"""Two processes; the second divides by zero in step 2."""
-
-import os
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-network = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-for step in range(4):
-    loss = network(torch.randn(8, 4)).square().mean()
-    if os.environ["RANK"] == "1" and step == 2:
-        loss = loss / torch.zeros(())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-'''
-GROWN = '''"""A training whose rate is far too high; in step 1 it masks NaN."""
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-network = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(network.parameters(), lr=30.0)
-for step in range(60):
-    loss = network(torch.randn(64, 4)).square().mean()
-    if step == 1:
-        torch.nan_to_num(torch.log(-torch.ones(3)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-'''
 
 
 class Made:
-    """What the trainings wrote, and the server over it."""
+    """What the trainings wrote, and what a server shows of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "losses.py").write_text(LOSSES)
-        (folder / "train.py").write_text(TRAIN)
-        (folder / "slow.py").write_text(SLOW)
-        config = write_dump_config(folder)
-        words = ["--run-dir", folder / "bad", "--dump", config, "--write-run"]
-        (folder / "pair.py").write_text(PAIR)
-        (folder / "grown.py").write_text(GROWN)
-        self.training = self._start_slow()
-        done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
-        assert done.returncode == 3, done.stderr
-        pair = launched("run", "--run-dir", folder / "pair", folder / "pair.py", cwd=folder)
-        assert pair.returncode != 0, pair.stderr
-        grown = forked_opscope(
-            "run", "--run-dir", folder / "grown", folder / "grown.py", cwd=folder
-        )
-        assert grown.returncode == 3, grown.stderr
-        keys = (run_key(folder / name) for name in PLACES)
-        self.bad, self.dump, self.slow, self.pair, self.grown = keys
-        self._wait_for(folder / "slow" / "run.json")
-        self.library = Library([folder / name for name in PLACES])
+        self.bad, self.dump, self.pair, self.grown = (run_key(folder / name) for name in RUNS)
+        self.library = Library([folder / name for name in RUNS])
 
     def add_later(self, folder: Path) -> tuple[str, Callable[[], None]]:
         """The id of a run that is not there yet, and what brings it."""
@@ -170,34 +50,20 @@ class Made:
 
         return run_key(place), bring
 
-    def end_training(self) -> None:
-        """Let the slow training finish."""
-        (self.folder / "end").touch()
-        assert self.training.wait(60) == 0
 
-    def _start_slow(self) -> subprocess.Popen[bytes]:
-        words = ["run", "--run-dir", self.folder / "slow", self.folder / "slow.py"]
-        return subprocess.Popen(
-            [sys.executable, "-m", "opscope", *map(str, words), str(self.folder / "end")],
-            cwd=self.folder,
-            env=clean_environment(),
-            stderr=subprocess.DEVNULL,
-        )
-
-    def _wait_for(self, path: Path) -> None:
-        end = time.monotonic() + 60
-        while not path.exists():
-            assert time.monotonic() < end and self.training.poll() is None
-            time.sleep(0.1)
+@pytest.fixture(scope="session")
+def made(browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(made_once(tmp_path_factory, "looked-at", make_runs))
 
 
 @pytest.fixture(scope="session")
-def made(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    found = Made(tmp_path_factory.mktemp("looked-at"))
+def slow(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
+    found = Slow(tmp_path_factory.mktemp("slow"))
+    made.library.add(found.path)
     yield found
-    if found.training.poll() is None:
-        found.training.kill()
-        found.training.wait()
+    if found.process.poll() is None:
+        found.process.kill()
+        found.process.wait()
 
 
 @pytest.fixture(scope="session")

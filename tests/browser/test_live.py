@@ -132,7 +132,8 @@ def test_from_the_waiting_page_to_the_fault_and_the_end(
     page.see(".verdict button", "Line").click()
     page.see(".srcrow.on", "log()")
 
-    page.see(".control button", "Continue").click()
+    page.see(".verdict button", "Why").click()
+    page.see(".story .onward button", "Continue").click()
     page.wait("!document.body.innerText.includes('held, step 6')")  # it may hold at the next hit
     page.see(".control button", "Stop").click()
     page.see(".control button", "End it").click()

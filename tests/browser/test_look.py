@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from browser.conftest import LAST, Looking, Made
+from browser.conftest import Looking, Made
+from browser.trainings import LAST
 
 
 def test_a_run_opens_with_its_verdict_and_where_it_began(looking: Looking, made: Made) -> None:

@@ -15,7 +15,8 @@ import pytest
 from safetensors.numpy import load
 
 from browser.conftest import Looking, playwright
-from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors
+from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors, make_tensors
+from helpers.shared import made_once
 
 NAN_COLOUR = (0xC2, 0x00, 0x7A)
 POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({}, {}, 1, 1).data"
@@ -25,7 +26,8 @@ POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({
 def tensors(
     browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tensors]:
-    found = Tensors(tmp_path_factory.mktemp("tensors"))
+    folder = made_once(tmp_path_factory, "tensors", make_tensors)
+    found = Tensors(folder, tmp_path_factory.mktemp("live-tensors"))
     yield found
     found.end()
 
@@ -453,7 +455,7 @@ def run_snippet(view: View, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
 def test_values_of_a_training_that_is_held(
     view: View, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tensors.until(lambda rank: rank["state"] == "waiting")
+    tensors.start_live()
     tensors.post("/watchpoints", action="set", watch="none")
     tensors.post("/control", verb="step", count=2)
     tensors.until(lambda rank: rank["state"] == "paused" and rank["step"] == 1)

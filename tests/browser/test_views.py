@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from browser.conftest import HOSTILE_CLASS, HOSTILE_NAME, LAST, Looking, Made
+from browser.conftest import Looking, Made
+from browser.trainings import HOSTILE_CLASS, HOSTILE_NAME, LAST, Slow
 
 
 def test_a_cell_of_the_heat_map_leads_to_a_node_in_that_step(looking: Looking, made: Made) -> None:
@@ -115,8 +116,8 @@ def test_of_two_ranks_the_one_with_the_fault_is_shown(looking: Looking, made: Ma
     looking.see(".details h2", "div-op0")
 
 
-def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:
-    looking.open(f"/run/{made.slow}?list=nodes&text=addmm&step=2")
+def test_hostile_names_are_shown_as_text(looking: Looking, slow: Slow) -> None:
+    looking.open(f"/run/{slow.run}?list=nodes&text=addmm&step=2")
     name = looking.see(".side-left .item .name", "<script>")
     shown = name.get_attribute("title") or ""
     assert HOSTILE_NAME in shown and HOSTILE_CLASS in shown

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from browser.conftest import LAST, TOKEN, Looking, Made
+from browser.conftest import TOKEN, Looking, Made
+from browser.trainings import LAST
 
 HEAD = "Default/network-Sequential/2-Head"
 

@@ -12,6 +12,7 @@ import pytest
 
 from helpers.dumps import write_dump_config
 from helpers.forked import forked_opscope
+from helpers.shared import made_once
 from opscope.rundir.layout import run_key
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
@@ -60,19 +61,22 @@ class Recorded:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.script = folder / "train.py"
-        self.script.write_text(SCRIPT)
-        config = write_dump_config(folder)
-        words = ["--run-dir", folder / "run", "--dump", config, "--write-run"]
-        self.done = forked_opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
-        assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())
         self.run = run_key(folder / "run")
         self.dump = run_key(folder / "dump")
 
 
+def _train(folder: Path) -> None:
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    words = ["--run-dir", folder / "run", "--dump", write_dump_config(folder), "--write-run"]
+    done = forked_opscope("run", *words, script, folder / "facts.json", cwd=folder)
+    assert done.returncode == 3, done.stderr
+
+
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return Recorded(tmp_path_factory.mktemp("served"))
+    return Recorded(made_once(tmp_path_factory, "served", _train))
 
 
 @pytest.fixture(scope="session")

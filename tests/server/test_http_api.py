@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from helpers.program import python
 from opscope.analysis.opened import open_for_checks
 from opscope.server import control_routes, routes, value_routes, watch_routes
 from opscope.server.library import Library
-from opscope.views import answers, strip
+from opscope.views import answers, hit_list, strip
 from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
 
@@ -98,6 +100,20 @@ def test_hits_of_a_kind_stand_together_with_their_history(ask: Asking, recorded:
     assert {group["node"] for group in of_one["groups"]} == {first["node"]}
     assert ask.get(f"{base}/hits/groups", step=3)["total"] == 0
     assert ask.get(f"{base}/hits/groups", graph=1)["total"] == 0
+
+
+def test_of_very_many_hits_the_history_has_some_steps(recorded: Recorded, tmp_path: Path) -> None:
+    shutil.copytree(recorded.folder / "run", tmp_path / "run")
+    hits = tmp_path / "run" / "rank_0" / "hits.jsonl"
+    hit = json.loads(hits.read_text().splitlines()[0])
+    more = [hit | {"step": step, "actual": {"max_gt": step * 2.0}} for step in range(10, 500)]
+    hits.write_text("".join(f"{json.dumps(line)}\n" for line in more))
+    view = RankView(open_for_checks(tmp_path / "run"), 0)
+    (group,) = hit_list.hit_groups(view, hit_list.Wanted())["groups"]
+    assert (group["count"], group["first_step"], group["last_step"]) == (490, 10, 499)
+    steps = list(group["steps"])
+    assert len(steps) == 120 and (steps[0], steps[-1]) == (10, 499) and steps == sorted(steps)
+    assert list(group["actual"]["max_gt"]) == [step * 2.0 for step in steps]
 
 
 def test_the_graph_says_what_the_fault_reached(ask: Asking, recorded: Recorded) -> None:

@@ -55,6 +55,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 _LOOK_S = 0.5
 """How often a recording that is being written is looked at for the stream of changes."""
 _GLANCE_S = 0.05
+_RETRY_MS = 700
+"""How long a page waits before it connects again; browsers would wait some seconds."""
 
 
 def _opened(request: Request, run: str) -> Opened:
@@ -305,6 +307,7 @@ async def _changes(
     if watching:
         await hub.watch(run, +1)
     try:
+        yield f"retry: {_RETRY_MS}\n\n"
         while not await request.is_disconnected():
             facts = await asyncio.to_thread(_facts, opened)
             facts["live"] = hub.facts(run)

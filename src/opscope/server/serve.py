@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import uvicorn
+from anyio import to_thread
 
 from opscope.errors import OpscopeError
 from opscope.live.wire import MOST_BYTES
@@ -20,6 +21,8 @@ from opscope.server.security import Guard
 
 _LOCAL = "127.0.0.1"
 _PATIENCE_S = 20.0
+_THREADS = 8
+"""Questions that are answered at once; each thread keeps the memory that it needed most of."""
 
 
 def listening_socket(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -105,6 +108,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
         await super().startup(sockets)
         self._on_ready()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from opscope.views.drawing_answers import HeatMap
 
 Floats = NDArray[np.float64]
+Column = tuple[Floats, NDArray[np.int64]]
+"""The number of every scope in one step, NaN where there is none; and its bad values."""
 
 
 def magnitudes(rows: Records) -> Floats:
@@ -62,7 +64,7 @@ def heat_map(
     tree = view.scopes
     scopes = _chosen_scopes(tree, scope, depth)
     steps = chosen_steps(view, first, last, columns)
-    found = [_column(tree, view.rows(step), stat) for step in steps]
+    found = [_column_of(view, tree, step, stat) for step in steps]
     base = tree.depths[scopes[0]] if scopes else 0
     return {
         "stat": stat,
@@ -72,6 +74,14 @@ def heat_map(
         "values": [[_cell(column[0][number]) for column in found] for number in scopes],
         "bad": [[int(column[1][number] > 0) for column in found] for number in scopes],
     }
+
+
+def _column_of(view: RankView, tree: ScopeTree, step: int, stat: str) -> Column:
+    """One column; those of steps that are over are kept, as a run that goes on is asked often."""
+    if step == view.recorded_steps[-1]:
+        return _column(tree, view.rows(step), stat)
+    key = ("heat", stat, step, len(tree.names))
+    return view.lasting(key, lambda: _column(tree, view.rows(step), stat))
 
 
 def _cell(value: float) -> float | None:
@@ -121,8 +131,7 @@ def chosen_steps(view: RankView, first: int | None, last: int | None, columns: i
     return sorted({steps[place] for place in places} | set(sorted(with_hits)[: columns // 2]))
 
 
-def _column(tree: ScopeTree, rows: Records, stat: str) -> tuple[Floats, NDArray[np.int64]]:
-    """The number of every scope in one step, NaN where there is none; and its bad values."""
+def _column(tree: ScopeTree, rows: Records, stat: str) -> Column:
     size = len(tree.names)
     rows = taken(rows, (rows["io"] == OUTPUT) & (rows["node"] < len(tree.of_node)))
     scope = tree.of_node[rows["node"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from opscope.views.node_answers import NodeLine
 
 _T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
 _STEPS_KEPT = 8
 """Of how many steps the numbers by node are kept."""
+_LASTING_KEPT = 256
+"""How many columns of heat maps are."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class RankView:
         self._lock = threading.Lock()
         self._numbers: OrderedDict[int, NodeNumbers] = OrderedDict()
         self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
+        self._lasting: OrderedDict[Hashable, Any] = OrderedDict()
         self.norms: dict[int, float | None] = {}
         """The gradient norms that are known, None for steps without; they stay as they are."""
         self._made: dict[str, Any] = {}
@@ -78,6 +82,11 @@ class RankView:
         if name not in made:
             made[name] = make()
         found: _T = made[name]
+        return found
+
+    def lasting(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What stays as it is however the recording goes on; of very many, the latest are kept."""
+        found: _T = _kept(self._lasting, self._lock, key, make, _LASTING_KEPT)
         return found
 
     @property
@@ -213,16 +222,20 @@ def _moment(hit: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _kept(
-    cache: OrderedDict[int, _T], lock: threading.Lock, step: int, make: Callable[[], _T]
+    cache: OrderedDict[_K, _T],
+    lock: threading.Lock,
+    key: _K,
+    make: Callable[[], _T],
+    most: int = _STEPS_KEPT,
 ) -> _T:
     """What was computed for a step, computed if need be; the oldest are let go."""
     with lock:
-        if step in cache:
-            cache.move_to_end(step)
-            return cache[step]
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key]
     made = make()
     with lock:
-        cache[step] = made
-        while len(cache) > _STEPS_KEPT:
+        cache[key] = made
+        while len(cache) > most:
             cache.popitem(last=False)
     return made

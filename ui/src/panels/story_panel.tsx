@@ -7,6 +7,7 @@ import { Figure, Range } from "../parts/number";
 import { PhaseMark } from "../parts/phase";
 import { go, listNodes, select } from "../state/place";
 import { useTexts } from "../texts";
+import { Onward } from "./control";
 import type { Divergence, Story, StoryValue } from "./story";
 
 export function StoryPanel({ verdict, story }: { verdict: Verdict; story: Story | null }) {
@@ -84,6 +85,10 @@ function Origin({ story }: { story: Story }) {
           <b>{story.advice}</b>
         </Fact>
       )}
+      <dt />
+      <dd>
+        <Onward />
+      </dd>
     </>
   );
 }
