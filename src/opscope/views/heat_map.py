@@ -62,7 +62,7 @@ def heat_map(
     if stat not in STATS:
         raise OpscopeError(f'"{stat}" is no statistic of the map; there are {", ".join(STATS)}')
     tree = view.scopes
-    scopes = _chosen_scopes(tree, scope, depth)
+    scopes = _chosen_scopes(view, scope, depth)
     steps = chosen_steps(view, first, last, columns)
     found = [_column_of(view, tree, step, stat) for step in steps]
     base = tree.depths[scopes[0]] if scopes else 0
@@ -88,11 +88,12 @@ def _cell(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _chosen_scopes(tree: ScopeTree, scope: str, depth: int) -> list[int]:
+def _chosen_scopes(view: RankView, scope: str, depth: int) -> list[int]:
     """Scopes below one, each before those in it, otherwise in the order of their first node."""
+    tree = view.scopes
     if scope not in tree.names:
         raise OpscopeError(f"there is no scope {scope}")
-    first = _first_nodes(tree)
+    first = view.once("first nodes", lambda: _first_nodes(tree))
     found: list[int] = []
 
     def add(number: int, left: int) -> None:
