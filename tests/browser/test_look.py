@@ -48,7 +48,9 @@ def test_what_did_no_harm_is_noted(looking: Looking, made: Made) -> None:
 def test_a_click_goes_to_the_node_and_its_line(looking: Looking, made: Made) -> None:
     looking.open(f"/run/{made.bad}?step=3")
     looking.see("[data-scope='Default/network-Sequential']").click()
-    looking.see("[data-scope='Default/network-Sequential/2-Head']").click()
+    head = "[data-scope='Default/network-Sequential/2-Head']"
+    looking.see(head).click()
+    looking.wait(f'document.querySelector("{head} .spark polyline")')
     looking.see(".treerow.node", "softmax-op0").click()
     looking.see(".details h2", "softmax-op0")
     looking.see(".files .on", "train.py")

@@ -18,7 +18,7 @@ from helpers.program import python
 from opscope.analysis.opened import open_for_checks
 from opscope.server import control_routes, routes, value_routes, watch_routes
 from opscope.server.library import Library
-from opscope.views import answers, hit_list, strip
+from opscope.views import answers, heat_map, hit_list, strip
 from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
 
@@ -222,6 +222,19 @@ def test_heat_map_has_the_numbers_of_scopes(ask: Asking, recorded: Recorded) -> 
     assert found["bad"][root][9] == 1 and not any(found["bad"][root][:9])
 
 
+def test_a_heat_map_that_is_asked_for_again_is_the_same(recorded: Recorded) -> None:
+    view = RankView(open_for_checks(recorded.folder / "run"), 0)
+    for stat in ("max", "zero_share"):
+        first = heat_map.heat_map(view, stat, depth=9)
+        assert heat_map.heat_map(view, stat, depth=9) == first
+        some = heat_map.heat_map(view, stat, scope="Default/network-Sequential", depth=1, last=5)
+        row = list(first["scopes"]).index("Default/network-Sequential/1-ReLU")
+        own = list(some["scopes"]).index("Default/network-Sequential/1-ReLU")
+        assert list(some["values"][own]) == list(first["values"][row])[:6]
+        view.forget()
+        assert heat_map.heat_map(view, stat, depth=9) == first
+
+
 def test_graph_of_a_scope_links_its_boxes(ask: Asking, recorded: Recorded) -> None:
     base = RANK.format(recorded.run)
     graph = ask.get(f"{base}/graph", scope="Default/network-Sequential")
@@ -259,7 +272,9 @@ def test_a_wrong_question_gets_one_line(
 
 def test_events_tell_of_the_state(ask: Asking, recorded: Recorded) -> None:
     with ask.client.stream("GET", f"/runs/{recorded.run}/events", timeout=10) as response:
-        line = next(line for line in response.iter_lines() if line.startswith("data:"))
+        lines = response.iter_lines()
+        assert next(lines).startswith("retry: "), "a page comes back soon"
+        line = next(line for line in lines if line.startswith("data:"))
     assert "stopped: Inf in step 9" in line and '"hits": ' in line
 
 
