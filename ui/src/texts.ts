@@ -122,7 +122,7 @@ const TEXTS = {
   ],
   hits_grouped: ["grouped", "分组"],
   hits_grouped_tip: ["Hits of the same kind together, with their history over steps", "同类命中合并显示，附随步变化的历史"],
-  hits_groups: ["{0} hits in {1} groups", "{0} 个命中，{1} 组"],
+  hits_groups: ["hits {0} · groups {1}", "{0} 个命中，{1} 组"],
   hits_steps: ["steps {0} … {1}", "第 {0} … {1} 步"],
   hits_history: ["Hits over all steps", "各步的命中"],
   notes: ["Noted, no hits", "备注（非命中）"],
