@@ -118,6 +118,7 @@ def test_from_the_waiting_page_to_the_fault_and_the_end(
     page.see(".offline", "does not answer")
     server.process = Server(server.folder, (port, debugger_port)).process
     page.wait("!document.querySelector('.offline')")
+    wait_for(lambda: server.live_runs(), 60)  # the training comes back after the page
     page.forgive("Failed to load")  # while there was no server
     held_at(page, "1-ReLU/relu-op0")
 
