@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import io
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from browser.conftest import Looking, playwright
+from browser.conftest import playwright
+from browser.tensor_page import View, number
 from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors, make_tensors
 from helpers.shared import made_once
 
 NAN_COLOUR = (0xC2, 0x00, 0x7A)
-POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({}, {}, 1, 1).data"
 
 
 @pytest.fixture(scope="module")
@@ -36,73 +34,6 @@ def tensors(
 def view(browser: playwright.Browser, tensors: Tensors) -> Iterator[View]:
     with View.in_window(browser, tensors.address) as found:
         yield found
-
-
-class View(Looking):
-    """The tensor view of a page."""
-
-    def at(self, run: str, node: int, value: str = "output:0", step: int = 2, **state: Any) -> None:
-        words = "%3B".join(f"{name}%3D{word}" for name, word in state.items())
-        self.open(f"/run/{run}?view=value&step={step}&node={node}&value={value}&tensor={words}")
-        self.see(".tensorview .tabs")
-
-    def look(self, name: str) -> None:
-        self.see(f".looks [data-look={name}]").click()
-
-    def state(self) -> dict[str, str]:
-        """What the address says of how the tensor is looked at."""
-        text = parse_qs(urlsplit(self.page.url).query).get("tensor", [""])[0]
-        return dict(part.split("=", 1) for part in text.split(";") if part)
-
-    def cells(self) -> list[list[str]]:
-        """The texts of the table's rows."""
-        rows = self.page.locator(".trow[data-row-number]")
-        return [row.locator(".tcell").all_inner_texts() for row in rows.all()]
-
-    def settled_cells(self) -> list[list[str]]:
-        self.see(".tcell")
-        self.wait("![...document.querySelectorAll('.tcell')].some((c) => c.textContent === '·')")
-        return self.cells()
-
-    def colour(self, x: float, y: float) -> list[int]:
-        """The colour of a point of the heat map, by shares of its width and height."""
-        size = self.page.evaluate(
-            "(() => { const c = document.querySelector('.tensorcanvas'); "
-            "return [c.width, c.height]; })()"
-        )
-        script = f"[...{POINT.format(int(x * size[0]), int(y * size[1]))}]"
-        found: list[int] = self.page.evaluate(script)
-        return found
-
-    def count_of(self, colour: tuple[int, int, int]) -> int:
-        """How many points of the heat map have a colour."""
-        script = (
-            "([r, g, b]) => { const c = document.querySelector('.tensorcanvas'); let n = 0; "
-            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; "
-            "for (let i = 0; i < d.length; i += 4) "
-            "n += d[i] === r && d[i + 1] === g && d[i + 2] === b; return n; }"
-        )
-        return int(self.page.evaluate(script, list(colour)))
-
-    def drawn(self, colour: tuple[int, int, int], points: int) -> None:
-        """Wait until so many points of the heat map have a colour."""
-        deadline = time.monotonic() + 20
-        while self.count_of(colour) < points:
-            assert time.monotonic() < deadline, f"no {points} points of {colour}"
-            time.sleep(0.1)
-
-    def hover(self, x: float, y: float) -> str:
-        """What the heat map says of a place."""
-        box = self.see(".tensorcanvas").bounding_box()
-        assert box is not None
-        self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-        self.see(".tensortip")
-        self.wait("!document.querySelector('.tensortip').textContent.includes('…')")
-        return self.see(".tensortip").inner_text()
-
-
-def number(text: str) -> float:
-    return float(text.replace("\u2212", "-").replace("+Inf", "inf").replace("Inf", "inf"))
 
 
 def test_a_value_opens_from_details_as_a_heat_map_with_its_numbers(
