@@ -9,7 +9,6 @@ of the tensor view is asked. With --browser a real Chromium opens it, scrolls it
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import resource
@@ -28,6 +27,9 @@ from typing import Any
 import httpx
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from helpers.dumps import write_dump_config
 from opscope.rundir.layout import run_key
 
 TOKEN = "a-token-of-the-benchmark-0123456"
@@ -44,18 +46,6 @@ for step in range(2):
     loss.backward()
     optimizer.step()
 """
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-1",
-        "saved_data": "tensor",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
     ("/layout", {}),
@@ -101,9 +91,7 @@ def main() -> None:
 def _write(folder: Path, side: int) -> Path:
     """A real dump, two of whose values are made large."""
     (folder / "train.py").write_text(SCRIPT)
-    config = {name: dict(section) for name, section in DUMP.items()}
-    config["common_dump_settings"]["path"] = str(folder / "dump")
-    (folder / "dump.json").write_text(json.dumps(config))
+    write_dump_config(folder, iteration="0-1", saved_data="tensor")
     words = [sys.executable, "-m", "opscope", "run", "--no-page", "--dump", "dump.json", "train.py"]
     subprocess.run(words, cwd=folder, check=True, capture_output=True)
     random = np.random.default_rng(0)

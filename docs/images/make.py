@@ -85,6 +85,7 @@ def walk(at: Pictures, start: Callable[[], None]) -> None:
     at.take("heat-map")
     at.button(".verdict", "Operator")
     at.button(".side-left .tabs", "Hits")
+    at.see(".graphtools select").select_option("reached")
     at.take("graph")
     at.button(".verdict", "Why")
     at.take("story")

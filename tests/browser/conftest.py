@@ -5,17 +5,19 @@ Without Chromium or without a built page the tests are skipped, and say what is 
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
-from helpers.program import clean_environment, opscope
+from browser.trainings import RUNS, Slow, make_runs
+from helpers.shared import made_once
+from live.conftest import TOKEN as LIVE_TOKEN
+from live.conftest import Process, Server
 from opscope.rundir.layout import run_key
 from opscope.server.app import PAGE
 from opscope.server.library import Library
@@ -28,127 +30,15 @@ except ImportError:
 
 TOKEN = "a-token-of-the-browser-tests-01"
 PATIENCE_S = 60
-PLACES = ("bad", "dump", "slow", "pair")
-LAST = 9
-"""The step in which the training turns NaN."""
-LOSSES = '''"""Losses, written by hand."""
-
-
-def nll(chances):
-    picked = chances[:, 0]
-    return -picked.log().mean()
-'''
-TRAIN = f'''"""A classifier that goes wrong in step {LAST}."""
-
-import torch
-from losses import nll
-from torch import nn
-
-torch.manual_seed(0)
-
-
-class Head(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, x):
-        return torch.softmax(self.out(x), -1)
-
-
-network = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), Head())
-optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-for step in range({LAST + 3}):
-    chances = network(torch.randn(16, 8))
-    if step == {LAST}:
-        chances = chances * (chances > 0.9999)
-    loss = nll(chances)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-'''
-HOSTILE_CLASS = "<img src=x onerror=document.title='owned'>"
-HOSTILE_NAME = "a\"b'<script>alert(1)</script>&amp;😀"
-SLOW = f'''"""Trains until a file appears, slowly; its modules have odd names."""
-
-import sys
-import time
-from pathlib import Path
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-Odd = type({HOSTILE_CLASS!r}, (nn.Linear,), {{}})
-network = nn.Sequential()
-network.add_module({HOSTILE_NAME!r}, Odd(4, 4))
-network.add_module("x" * 10_000, nn.Linear(4, 1))
-optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-for step in range(3000):
-    loss = network(torch.randn(8, 4)).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    time.sleep(0.1)
-    if Path(sys.argv[1]).exists():
-        break
-'''
-PAIR = '''"""Two processes; the second divides by zero in step 2."""
-
-import os
-
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-network = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-for step in range(4):
-    loss = network(torch.randn(8, 4)).square().mean()
-    if os.environ["RANK"] == "1" and step == 2:
-        loss = loss / torch.zeros(())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-'''
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 
 
 class Made:
-    """What the trainings wrote, and the server over it."""
+    """What the trainings wrote, and what a server shows of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "losses.py").write_text(LOSSES)
-        (folder / "train.py").write_text(TRAIN)
-        (folder / "slow.py").write_text(SLOW)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "bad", "--dump", folder / "dump.json", "--write-run"]
-        (folder / "pair.py").write_text(PAIR)
-        self.training = self._start(
-            "--run-dir", folder / "slow", folder / "slow.py", folder / "end"
-        )
-        two = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-        pair = self._start("--run-dir", folder / "pair", folder / "pair.py", under=two)
-        done = opscope("run", *words, folder / "train.py", cwd=self.folder)
-        assert done.returncode == 3, done.stderr
-        assert pair.wait(120) != 0
-        self.bad, self.dump, self.slow, self.pair = (run_key(folder / name) for name in PLACES)
-        self._wait_for(folder / "slow" / "run.json")
-        self.library = Library([folder / name for name in PLACES])
+        self.bad, self.dump, self.pair, self.grown = (run_key(folder / name) for name in RUNS)
+        self.library = Library([folder / name for name in RUNS])
 
     def add_later(self, folder: Path) -> tuple[str, Callable[[], None]]:
         """The id of a run that is not there yet, and what brings it."""
@@ -160,33 +50,20 @@ class Made:
 
         return run_key(place), bring
 
-    def end_training(self) -> None:
-        """Let the slow training finish."""
-        (self.folder / "end").touch()
-        assert self.training.wait(60) == 0
 
-    def _start(self, *words: str | Path, under: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", *under, "opscope", "run", *map(str, words)],
-            cwd=self.folder,
-            env=clean_environment(),
-            stderr=subprocess.DEVNULL,
-        )
-
-    def _wait_for(self, path: Path) -> None:
-        end = time.monotonic() + 60
-        while not path.exists():
-            assert time.monotonic() < end and self.training.poll() is None
-            time.sleep(0.1)
+@pytest.fixture(scope="session")
+def made(browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(made_once(tmp_path_factory, "looked-at", make_runs))
 
 
 @pytest.fixture(scope="session")
-def made(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    found = Made(tmp_path_factory.mktemp("looked-at"))
+def slow(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
+    found = Slow(tmp_path_factory.mktemp("slow"))
+    made.library.add(found.path)
     yield found
-    if found.training.poll() is None:
-        found.training.kill()
-        found.training.wait()
+    if found.process.poll() is None:
+        found.process.kill()
+        found.process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -242,6 +119,10 @@ class Looking:
         if not request.url.startswith((self.address, "data:", "blob:")):
             self.elsewhere.append(request.url)
 
+    def forgive(self, text: str) -> None:
+        """Forget what the browser logs of something that was provoked."""
+        self.problems = [problem for problem in self.problems if text not in problem]
+
     def open(self, place: str) -> None:
         """Open a place of the page, as with the printed address."""
         mark = "&" if "?" in place else "?"
@@ -262,12 +143,46 @@ class Looking:
             assert time.monotonic() < end, f"{script} did not become true"
             self.page.wait_for_timeout(50)
 
+    @classmethod
+    @contextmanager
+    def in_window(
+        cls, browser: playwright.Browser, address: str, token: str = TOKEN
+    ) -> Iterator[Self]:
+        """A page in a window of its own; at the end nothing may have gone wrong on it."""
+        context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
+        found = cls(context.new_page(), address, token)
+        yield found
+        context.close()
+        assert found.problems == []
+        assert found.elsewhere == [], "a request left the machine"
+
 
 @pytest.fixture
 def looking(browser: playwright.Browser, address: str) -> Iterator[Looking]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = Looking(context.new_page(), address)
+    with Looking.in_window(browser, address) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server(
+    browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server of its own process that waits for trainings."""
+    found = Server(tmp_path_factory.mktemp("live"))
     yield found
-    context.close()
-    assert found.problems == []
-    assert found.elsewhere == [], "a request left the machine"
+    found.process.kill()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser, server: Server) -> Iterator[Looking]:
+    with Looking.in_window(browser, f"http://127.0.0.1:{server.port}", LIVE_TOKEN) as found:
+        yield found
+
+
+@pytest.fixture
+def processes() -> Iterator[list[Process]]:
+    """Trainings that are ended at last."""
+    found: list[Process] = []
+    yield found
+    for process in found:
+        process.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from helpers.program import clean_environment, opscope
+from helpers.dumps import write_dump_config
+from helpers.forked import forked_opscope
+from helpers.program import clean_environment
 from opscope.read.reader import open_reader
 from opscope.rundir.layout import run_key
 from opscope.server.hub import Hub
@@ -69,18 +70,6 @@ for step in range(100_000):
     loss.backward()
     optimizer.step()
 '''
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 CHANGED = (1, 3)
 """The element of the head's weight that the second rank has otherwise."""
 ROWS, COLUMNS = 2500, 4000
@@ -92,26 +81,15 @@ LONG = 500_000
 class Tensors:
     """What the trainings wrote, a live one, and the server over them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "train.py").write_text(TRAIN)
-        (folder / "live.py").write_text(LIVE)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
+    def __init__(self, folder: Path, own: Path) -> None:
+        self.folder, self._own = folder, own
         self.library = Library([folder / "run", folder / "dump"])
         self._sock = listening_socket("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{self._sock.getsockname()[1]}"
         self._end = in_background(self.library, TOKEN, self._sock, Hub(self.library))
-        self.training = self._start_live()
-        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--record"]
-        done = opscope("run", *words, folder / "train.py", cwd=folder)
-        assert done.returncode == 3, done.stderr
-        shutil.copytree(folder / "dump" / "rank_0", folder / "dump" / "rank_1")
-        self._change_second_rank()
-        self._put_large()
+        self._training: subprocess.Popen[bytes] | None = None
         self.run, self.dump = run_key(folder / "run"), run_key(folder / "dump")
-        self.live = run_key(folder / "live")
+        self.live = run_key(own / "live")
         self.client = httpx.Client(
             base_url=f"{self.address}/api/v1", headers={"authorization": f"Bearer {TOKEN}"}
         )
@@ -143,36 +121,54 @@ class Tensors:
 
     def end(self) -> None:
         """End what was started."""
-        self.training.kill()
-        self.training.wait(10)
+        if self._training is not None:
+            self._training.kill()
+            self._training.wait(10)
         self.client.close()
         self._end()
 
-    def _start_live(self) -> subprocess.Popen[bytes]:
+    def start_live(self) -> None:
+        """Start a training that waits before its first step."""
+        (self._own / "live.py").write_text(LIVE)
         words = ["--server", self.address.removeprefix("http://"), "--wait"]
-        words += ["--run-dir", str(self.folder / "live"), str(self.folder / "live.py")]
-        return subprocess.Popen(
+        words += ["--run-dir", str(self._own / "live"), str(self._own / "live.py")]
+        self._training = subprocess.Popen(
             [sys.executable, "-m", "opscope", "run", *words],
-            cwd=self.folder,
+            cwd=self._own,
             env=clean_environment(OPSCOPE_TOKEN=TOKEN),
             stderr=subprocess.DEVNULL,
         )
+        self.until(lambda rank: rank["state"] == "waiting")
 
-    def _change_second_rank(self) -> None:
-        (path,) = (self.folder / "dump" / "rank_1").rglob("2/Parameter.head_weight.*.npy")
-        array = np.load(path)
-        array[CHANGED] += 0.5
-        np.save(path, array)
 
-    def _put_large(self) -> None:
-        """The loss of step 2 becomes a large tensor, with NaN at one place and an outlier.
+def make_tensors(folder: Path) -> None:
+    """A run that turns bad, and its dump, of which the second rank is a changed copy."""
+    (folder / "train.py").write_text(TRAIN)
+    config = write_dump_config(folder)
+    words = ["--run-dir", folder / "run", "--dump", config, "--record"]
+    done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
+    assert done.returncode == 3, done.stderr
+    shutil.copytree(folder / "dump" / "rank_0", folder / "dump" / "rank_1")
+    _change_second_rank(folder)
+    _put_large(folder)
 
-        That of step 1 becomes one of more rows than a browser has pixels for.
-        """
-        (path,) = (self.folder / "dump" / "rank_0").rglob("1/neg.Default_neg-op0.*output.0*.npy")
-        np.save(path, np.arange(LONG * 2, dtype=np.float32).reshape(LONG, 2))
-        (path,) = (self.folder / "dump" / "rank_0").rglob("2/neg.Default_neg-op0.*output.0*.npy")
-        array = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype(np.float32)
-        array[1234, 567] = np.nan
-        array[2000, 3000] = 1e6
-        np.save(path, array)
+
+def _change_second_rank(folder: Path) -> None:
+    (path,) = (folder / "dump" / "rank_1").rglob("2/Parameter.head_weight.*.npy")
+    array = np.load(path)
+    array[CHANGED] += 0.5
+    np.save(path, array)
+
+
+def _put_large(folder: Path) -> None:
+    """The loss of step 2 becomes a large tensor, with NaN at one place and an outlier.
+
+    That of step 1 becomes one of more rows than a browser has pixels for.
+    """
+    (path,) = (folder / "dump" / "rank_0").rglob("1/neg.Default_neg-op0.*output.0*.npy")
+    np.save(path, np.arange(LONG * 2, dtype=np.float32).reshape(LONG, 2))
+    (path,) = (folder / "dump" / "rank_0").rglob("2/neg.Default_neg-op0.*output.0*.npy")
+    array = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    array[1234, 567] = np.nan
+    array[2000, 3000] = 1e6
+    np.save(path, array)

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from browser.conftest import Looking
-from live.conftest import TOKEN, Process, Server
+from live.conftest import Process, Server
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "late_fault.py"
 CONV1 = "Default/network-Classifier/features-AlexNet/conv1-Conv2d"
 
 
-@pytest.fixture
-def server(browser, tmp_path: Path) -> Iterator[Server]:
-    found = Server(tmp_path)
-    yield found
-    found.process.kill()
-
-
-@pytest.fixture
-def page(browser, server: Server) -> Iterator[Looking]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = Looking(context.new_page(), f"http://127.0.0.1:{server.port}", TOKEN)
-    yield found
-    context.close()
-    assert found.problems == [] and found.elsewhere == []
-
-
-@pytest.fixture
-def training(server: Server) -> Iterator[list[Process]]:
-    found: list[Process] = []
-    yield found
-    for process in found:
-        process.kill()
-
-
 def test_from_the_start_to_the_fault(
-    page: Looking, server: Server, training: list[Process]
+    page: Looking, server: Server, processes: list[Process]
 ) -> None:
     # 1. The server is there, and waits.
     page.open("/")
     page.see(".empty", "Waiting for a training")
     # 2. The training script is started in a terminal.
     words = ("--server", f"127.0.0.1:{server.debugger_port}", "--wait", SCRIPT, "--black", "3")
-    training.append(Process(server.folder, "run", *words))
+    processes.append(Process(server.folder, "run", *words))
     # 3. A dialog asks whether the recommended watchpoints are wanted.
     page.see(".question", "Use the recommended watchpoints?")
     page.page.get_by_role("button", name="Use them", exact=True).click()
@@ -90,5 +63,5 @@ def test_from_the_start_to_the_fault(
     # The script is mended; this training is not needed any more.
     page.see(".control button", "Stop").click()
     page.see(".control button", "End it").click()
-    assert training[0].wait() == 130
+    assert processes[0].wait() == 130
     page.see(".topbar .state-stopped")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from browser.conftest import Looking
-from live.conftest import TOKEN, Process, Server, wait_for
+from live.conftest import Process, Server, wait_for
 
 TRAIN = '''"""Trains until it is ended; takes the logarithm of zero in step 6."""
 
@@ -60,23 +57,6 @@ dist.destroy_process_group()
 '''
 
 
-@pytest.fixture(scope="module")
-def server(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = Server(tmp_path_factory.mktemp("live"))
-    yield found
-    found.process.kill()
-
-
-@pytest.fixture
-def page(browser, server: Server) -> Iterator[Looking]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = Looking(context.new_page(), f"http://127.0.0.1:{server.port}", TOKEN)
-    yield found
-    context.close()
-    assert [text for text in found.problems if "Failed to load" not in text] == []
-    assert found.elsewhere == [], "a request left the machine"
-
-
 def started(
     server: Server, processes: list[Process], *words: str | Path, **more: object
 ) -> Process:
@@ -85,12 +65,10 @@ def started(
     return process
 
 
-@pytest.fixture
-def processes() -> Iterator[list[Process]]:
-    found: list[Process] = []
-    yield found
-    for process in found:
-        process.kill()
+def kept_value(server: Server, run: str, node: str, rank: int) -> list[float]:
+    """The elements of a value as a rank has them."""
+    found = server.post(f"/runs/{run}/value?rank={rank}", node=node, part="slice")
+    return [float(element) for element in found["elements"]]
 
 
 def held_at(page: Looking, text: str) -> None:
@@ -140,6 +118,8 @@ def test_from_the_waiting_page_to_the_fault_and_the_end(
     page.see(".offline", "does not answer")
     server.process = Server(server.folder, (port, debugger_port)).process
     page.wait("!document.querySelector('.offline')")
+    wait_for(lambda: server.live_runs(), 60)  # the training comes back after the page
+    page.forgive("Failed to load")  # while there was no server
     held_at(page, "1-ReLU/relu-op0")
 
     page.see(".control button", "Continue").click()
@@ -153,7 +133,8 @@ def test_from_the_waiting_page_to_the_fault_and_the_end(
     page.see(".verdict button", "Line").click()
     page.see(".srcrow.on", "log()")
 
-    page.see(".control button", "Continue").click()
+    page.see(".verdict button", "Why").click()
+    page.see(".story .onward button", "Continue").click()
     page.wait("!document.body.innerText.includes('held, step 6')")  # it may hold at the next hit
     page.see(".control button", "Stop").click()
     page.see(".control button", "End it").click()
@@ -195,8 +176,23 @@ def test_two_ranks_are_held_together(
     page.see(".holding", "rank 1: waiting")
     page.see(".control button", "Step").click()
     page.see(".holding", "rank 0: paused, step 0rank 1: paused, step 0")
+    nodes = server.get(f"/runs/{run}/ranks/0/nodes?text=addmm-op0")["nodes"]
+    node = next(each for each in nodes if each["phase"] == "forward")
+    page.open(f"/run/{run}?view=value&node={node['id']}&value=output:0")
+    page.see(".notheld button", "Keep").click()
+    page.see(".notheld", "kept from the next time")
+    page.see(".control button", "Step").click()
+    page.see(".holding", "rank 0: paused, step 1rank 1: paused, step 1")
+    page.page.reload()
+    page.see("select[aria-label=against]").select_option("r1")
+    page.see(".looks [data-look=statistics]").click()
+    first, second = (kept_value(server, run, node["name"], rank) for rank in (0, 1))
+    apart = max(abs(a - b) for a, b in zip(first, second, strict=True))
+    assert apart > 0
+    page.see(".apart", f"{apart:.3g}")
     page.see(".control button", "Next operator").click()
     page.see(".problem", "is for one rank")
+    page.forgive("Failed to load")  # it was refused
     page.see(".control button", "Continue").click()
     page.see(".holding", "rank 0: paused, step 5rank 1: paused, step 5")
     page.see(".verdict button", "rank 1").click()

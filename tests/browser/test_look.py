@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from browser.conftest import LAST, Looking, Made
+from browser.conftest import Looking, Made
+from browser.trainings import LAST
 
 
 def test_a_run_opens_with_its_verdict_and_where_it_began(looking: Looking, made: Made) -> None:
@@ -21,12 +22,35 @@ def test_the_story_says_why(looking: Looking, made: Made) -> None:
     looking.see(".verdict button", "Why").click()
     story = looking.see(".story").inner_text()
     assert "clamp the input" in story and "return -picked.log().mean()" in story
+    assert "output 0 is bad first at [" in story and "where input 0 is 0" in story
+    looking.see(".story button", f"step {LAST - 1}").click()  # what the input was before
+    looking.wait(f"document.querySelector('#step').value === '{LAST - 1}'")
+
+
+def test_the_story_of_a_training_that_diverges(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.grown}?why=true")
+    looking.see(".verdict .sentence", "training diverges since step")
+    looking.see(".story", "-fold in every step")
+    looking.see(".story button", "addmm-op0").click()
+    looking.see(".side-left .item", "addmm-op0")
+
+
+def test_what_did_no_harm_is_noted(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.grown}")
+    looking.see(".verdict button", "1 noted").click()
+    looking.see(".notes summary").click()
+    looking.see(".notes button", "masked away before it got anywhere").click()
+    looking.see(".details h2", "log-op0")
+    looking.wait("document.querySelector('#step').value === '1'")
+    looking.see(".notes .where", "grown.py:12")
 
 
 def test_a_click_goes_to_the_node_and_its_line(looking: Looking, made: Made) -> None:
     looking.open(f"/run/{made.bad}?step=3")
     looking.see("[data-scope='Default/network-Sequential']").click()
-    looking.see("[data-scope='Default/network-Sequential/2-Head']").click()
+    head = "[data-scope='Default/network-Sequential/2-Head']"
+    looking.see(head).click()
+    looking.wait(f'document.querySelector("{head} .spark polyline")')
     looking.see(".treerow.node", "softmax-op0").click()
     looking.see(".details h2", "softmax-op0")
     looking.see(".files .on", "train.py")
@@ -87,6 +111,27 @@ def test_hits_are_listed_and_lead_to_their_node(looking: Looking, made: Made) ->
     looking.see(".hititem", "log").click()
     looking.see(".details h2", "log-op0")
     looking.wait(f"document.querySelector('#step').value === '{LAST}'")
+    looking.wait("document.querySelector('.hititem .hitlane .mark')")
+    _, hits, _, _, groups = looking.see(".side-left .listhead", "groups ").inner_text().split()
+    assert 1 <= int(groups) <= int(hits)
+    looking.see(".filters button", "grouped").click()
+    looking.see(".side-left .listhead", f"{hits} hits")
+    assert looking.page.locator(".hitlane").count() == 0 and "flat=true" in looking.page.url
+    looking.see(".filters select[aria-label=graph]").select_option("1")
+    looking.see(".side-left .listhead", "0 hits")
+
+
+def test_nodes_are_filtered(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?list=nodes&step=3")
+    total = looking.see(".side-left .listhead", "nodes").inner_text()
+    filters = (("phase", "backward"), ("class", "gradient"), ("graph", "0"))
+    for name, value in filters:
+        looking.see(f".filters select[aria-label={name}]").select_option(value)
+    looking.wait(f"document.querySelector('.side-left .listhead').innerText !== '{total}'")
+    looking.see(".side-left .item", "AccumulateGrad-op0")
+    assert looking.page.locator(".side-left .item .phase-forward").count() == 0
+    looking.see("#op").fill("no_such_operator")
+    looking.see(".empty", "No node matches")
 
 
 def test_the_table_of_steps(looking: Looking, made: Made) -> None:

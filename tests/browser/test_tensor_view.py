@@ -4,107 +4,36 @@ from __future__ import annotations
 
 import io
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from browser.conftest import Looking, playwright
-from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors
+from browser.conftest import playwright
+from browser.tensor_page import View, number
+from browser.tensors import BAD, CHANGED, COLUMNS, LONG, ROWS, Tensors, make_tensors
+from helpers.shared import made_once
 
 NAN_COLOUR = (0xC2, 0x00, 0x7A)
-POINT = "document.querySelector('.tensorcanvas').getContext('2d').getImageData({}, {}, 1, 1).data"
 
 
 @pytest.fixture(scope="module")
 def tensors(
     browser: playwright.Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tensors]:
-    found = Tensors(tmp_path_factory.mktemp("tensors"))
+    folder = made_once(tmp_path_factory, "tensors", make_tensors)
+    found = Tensors(folder, tmp_path_factory.mktemp("live-tensors"))
     yield found
     found.end()
 
 
 @pytest.fixture
 def view(browser: playwright.Browser, tensors: Tensors) -> Iterator[View]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, locale="en-GB")
-    found = View(context.new_page(), tensors.address)
-    yield found
-    context.close()
-    assert found.problems == []
-    assert found.elsewhere == [], "a request left the machine"
-
-
-class View(Looking):
-    """The tensor view of a page."""
-
-    def at(self, run: str, node: int, value: str = "output:0", step: int = 2, **state: Any) -> None:
-        words = "%3B".join(f"{name}%3D{word}" for name, word in state.items())
-        self.open(f"/run/{run}?view=value&step={step}&node={node}&value={value}&tensor={words}")
-        self.see(".tensorview .tabs")
-
-    def look(self, name: str) -> None:
-        self.see(f".looks [data-look={name}]").click()
-
-    def state(self) -> dict[str, str]:
-        """What the address says of how the tensor is looked at."""
-        text = parse_qs(urlsplit(self.page.url).query).get("tensor", [""])[0]
-        return dict(part.split("=", 1) for part in text.split(";") if part)
-
-    def cells(self) -> list[list[str]]:
-        """The texts of the table's rows."""
-        rows = self.page.locator(".trow[data-row-number]")
-        return [row.locator(".tcell").all_inner_texts() for row in rows.all()]
-
-    def settled_cells(self) -> list[list[str]]:
-        self.see(".tcell")
-        self.wait("![...document.querySelectorAll('.tcell')].some((c) => c.textContent === '·')")
-        return self.cells()
-
-    def colour(self, x: float, y: float) -> list[int]:
-        """The colour of a point of the heat map, by shares of its width and height."""
-        size = self.page.evaluate(
-            "(() => { const c = document.querySelector('.tensorcanvas'); "
-            "return [c.width, c.height]; })()"
-        )
-        script = f"[...{POINT.format(int(x * size[0]), int(y * size[1]))}]"
-        found: list[int] = self.page.evaluate(script)
-        return found
-
-    def count_of(self, colour: tuple[int, int, int]) -> int:
-        """How many points of the heat map have a colour."""
-        script = (
-            "([r, g, b]) => { const c = document.querySelector('.tensorcanvas'); let n = 0; "
-            "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; "
-            "for (let i = 0; i < d.length; i += 4) "
-            "n += d[i] === r && d[i + 1] === g && d[i + 2] === b; return n; }"
-        )
-        return int(self.page.evaluate(script, list(colour)))
-
-    def drawn(self, colour: tuple[int, int, int], points: int) -> None:
-        """Wait until so many points of the heat map have a colour."""
-        deadline = time.monotonic() + 20
-        while self.count_of(colour) < points:
-            assert time.monotonic() < deadline, f"no {points} points of {colour}"
-            time.sleep(0.1)
-
-    def hover(self, x: float, y: float) -> str:
-        """What the heat map says of a place."""
-        box = self.see(".tensorcanvas").bounding_box()
-        assert box is not None
-        self.page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
-        self.see(".tensortip")
-        self.wait("!document.querySelector('.tensortip').textContent.includes('…')")
-        return self.see(".tensortip").inner_text()
-
-
-def number(text: str) -> float:
-    return float(text.replace("\u2212", "-").replace("+Inf", "inf").replace("Inf", "inf"))
+    with View.in_window(browser, tensors.address) as found:
+        yield found
 
 
 def test_a_value_opens_from_details_as_a_heat_map_with_its_numbers(
@@ -409,7 +338,7 @@ def test_a_parameter_is_reached_through_relations(view: View, tensors: Tensors) 
 
 
 def test_files_and_python_give_the_same_elements(
-    view: View, tensors: Tensors, tmp_path: Path
+    view: View, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array = tensors.array("addmm-op0:0")
     node = tensors.node(tensors.dump, "head-Linear/addmm-op0")
@@ -421,11 +350,7 @@ def test_files_and_python_give_the_same_elements(
     with view.page.expect_download() as download:
         view.see(".export a", ".safetensors").click()
     assert np.array_equal(load(Path(download.value.path()).read_bytes())["value"], array)
-    view.see(".export button", "Open in Python").click()
-    code = view.see(".snippet pre").inner_text()
-    names: dict[str, Any] = {}
-    exec(code, names)  # what the page says gives what it shows
-    assert np.array_equal(names["array"], array)
+    assert np.array_equal(run_snippet(view, monkeypatch), array)
 
 
 def test_what_was_not_saved_says_so_and_shows_its_trend(view: View, tensors: Tensors) -> None:
@@ -446,8 +371,22 @@ def test_the_whole_window_can_be_used(view: View, tensors: Tensors) -> None:
     view.wait("!document.querySelector('.tensorview.wide')")
 
 
-def test_values_of_a_training_that_is_held(view: View, tensors: Tensors) -> None:
-    tensors.until(lambda rank: rank["state"] == "waiting")
+def run_snippet(view: View, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """What the Python that the page shows has as its array."""
+    monkeypatch.setenv("OPSCOPE_TOKEN", view.token)
+    view.see(".export button", "Open in Python").click()
+    code = view.see(".snippet pre").inner_text()
+    view.see(".export button", "Open in Python").click()
+    names: dict[str, Any] = {}
+    exec(code, names)  # what the page says gives what it shows
+    found: np.ndarray = names["array"]
+    return found
+
+
+def test_values_of_a_training_that_is_held(
+    view: View, tensors: Tensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors.start_live()
     tensors.post("/watchpoints", action="set", watch="none")
     tensors.post("/control", verb="step", count=2)
     tensors.until(lambda rank: rank["state"] == "paused" and rank["step"] == 1)
@@ -468,6 +407,19 @@ def test_values_of_a_training_that_is_held(view: View, tensors: Tensors) -> None
     view.look("table")
     shown = [number(text) for text in view.settled_cells()[0]]
     assert shown == pytest.approx(kept[: len(shown)], rel=1e-3, abs=1e-12)
+    field = view.see("[data-axis='0']")
+    field.fill("0")
+    field.press("Enter")
+    view.wait("location.search.includes('index=')")
+    kept_array = np.array(kept, np.float32)
+    with view.page.expect_download() as download:
+        view.see(".export a", ".npy").click()
+    assert np.array_equal(np.load(download.value.path()), kept_array)
+    with view.page.expect_download() as download:
+        view.see(".export a", ".safetensors").click()
+    assert np.array_equal(load(Path(download.value.path()).read_bytes())["value"], kept_array)
+    assert np.array_equal(run_snippet(view, monkeypatch), kept_array)
+    view.see(".slices button", "Whole").click()
     view.see("select[aria-label=against]").select_option("p")
     view.look("statistics")
     view.see(".apart", "largest difference")

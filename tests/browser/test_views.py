@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from browser.conftest import HOSTILE_CLASS, HOSTILE_NAME, LAST, Looking, Made
+from browser.conftest import Looking, Made
+from browser.trainings import HOSTILE_CLASS, HOSTILE_NAME, LAST, Slow
 
 
 def test_a_cell_of_the_heat_map_leads_to_a_node_in_that_step(looking: Looking, made: Made) -> None:
@@ -51,6 +52,33 @@ def test_the_operator_of_the_verdict_is_shown_in_the_graph(looking: Looking, mad
     looking.see(".gbox.chosen.wrong", "log-op0")
 
 
+def test_the_graph_is_coloured_by_what_the_fault_reached(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=graph&scope=Default&step={LAST}&colour=reached")
+    looking.see(".gbox.origin", "log-op0")
+    looking.see(".gbox.wrong:not(.origin)", "mean-op0")
+    looking.see(".gbox.off", "network-Sequential")
+    looking.see(".graphlegend", "it began here")
+    looking.see(".graphtools select").select_option("class")
+    looking.see(".gbox.g-activation", "select-op0")
+    looking.see(".graphlegend", "gradients")
+    looking.see(".graphtools select").select_option("zero")
+    looking.see(".gbox.filled", "mul-op0")
+    assert "colour=zero" in looking.page.url
+    looking.see(".gbox", "select-op0").click()
+    looking.see(".gbox.g-node:not(.away)", "log-op0")
+    looking.open(f"/run/{made.pair}?view=graph&scope=Default&colour=reached&rank=0&step=1")
+    looking.see(".graphlegend", "no verdict")
+
+
+def test_pointing_at_a_box_shows_its_paths(looking: Looking, made: Made) -> None:
+    place = f"/run/{made.bad}?view=graph&scope=Default/network-Sequential/2-Head&backward=true"
+    looking.open(f"{place}&step=3")
+    looking.see(".gbox", "_softmax_backward_data-op0")
+    assert looking.page.locator(".gbox.away").count() == 0
+    looking.see(".gbox[data-box^='o:parameter'], .gbox[data-box^='e:']").hover()
+    looking.see(".edge.path, .edge.lit")
+
+
 def test_runs_are_listed_and_opened(looking: Looking, made: Made) -> None:
     looking.open("/")
     looking.see(".runtable tr", "stopped")
@@ -88,8 +116,8 @@ def test_of_two_ranks_the_one_with_the_fault_is_shown(looking: Looking, made: Ma
     looking.see(".details h2", "div-op0")
 
 
-def test_hostile_names_are_shown_as_text(looking: Looking, made: Made) -> None:
-    looking.open(f"/run/{made.slow}?list=nodes&text=addmm&step=2")
+def test_hostile_names_are_shown_as_text(looking: Looking, slow: Slow) -> None:
+    looking.open(f"/run/{slow.run}?list=nodes&text=addmm&step=2")
     name = looking.see(".side-left .item .name", "<script>")
     shown = name.get_attribute("title") or ""
     assert HOSTILE_NAME in shown and HOSTILE_CLASS in shown

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from browser.conftest import LAST, TOKEN, Looking, Made
+from browser.conftest import TOKEN, Looking, Made
+from browser.trainings import LAST
 
 HEAD = "Default/network-Sequential/2-Head"
 
@@ -136,6 +137,26 @@ def test_an_expression_with_its_preview(editor: Looking) -> None:
     page.see(".editor button", "Create").click()
     page.see(".watchitem", "nan + inf > 0")
     page.forgive_refusals()
+
+
+def test_the_numbers_of_an_expression_are_placed_over_their_history(editor: Looking) -> None:
+    page = editor
+    typed = "document.querySelector('.editor input.mono').value"
+    page.see(".watchhead button", "New").click()
+    page.see(".editor label", "check").locator("select").select_option("expression")
+    page.see(".editor input.mono").fill("max - min > 10 and zero_share < 0.25")
+    page.see(".slider[data-parameter='1']", "beyond it")
+    page.see(".slider[data-parameter='0'] button", "suggest").click()
+    page.wait(f"!{typed}.startsWith('max - min > 10 ')")
+    first, second = page.page.evaluate(typed).split(" and ")
+    assert second == "zero_share < 0.25" and float(first.removeprefix("max - min > ")) > 0
+    page.see(".slider[data-parameter='1'] input").fill("500")
+    page.wait(f"!{typed}.endsWith('0.25')")
+    again, second = page.page.evaluate(typed).split(" and ")
+    assert again == first and 0 < float(second.removeprefix("zero_share < ")) < 1
+    page.see(".preview")
+    page.see(".editor button", "Create").click()
+    page.see(".watchitem", second)
 
 
 def test_a_threshold_is_placed_over_its_history(editor: Looking) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from browser.conftest import TOKEN, Looking, Made
+from browser.trainings import Slow
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
 
@@ -13,8 +14,8 @@ def shown_step(looking: Looking) -> int:
     return int(looking.page.evaluate("Number(document.querySelector('#step').value)"))
 
 
-def test_the_page_follows_a_training(looking: Looking, made: Made) -> None:
-    looking.open(f"/run/{made.slow}")
+def test_the_page_follows_a_training(looking: Looking, slow: Slow) -> None:
+    looking.open(f"/run/{slow.run}")
     looking.see(".state-running")
     looking.see(".verdict.calm", "Nothing wrong")
     looking.wait("Number(document.querySelector('#step').value) >= 2")
@@ -29,7 +30,7 @@ def test_the_page_follows_a_training(looking: Looking, made: Made) -> None:
     assert shown_step(looking) == kept
     looking.page.keyboard.press("l")
     looking.wait(f"Number(document.querySelector('#step').value) > {kept + 8}")
-    made.end_training()
+    slow.end()
     looking.see(".state-finished")
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from helpers.program import opscope
+from helpers.dumps import write_dump_config
+from helpers.forked import forked_opscope
+from helpers.shared import made_once
 from opscope.rundir.layout import run_key
 from opscope.server.library import Library
 from opscope.server.serve import in_background, listening_socket
@@ -51,18 +53,6 @@ for step in range(12):
         json.dump(facts, file)
     optimizer.step()
 """
-DUMP = {
-    "common_dump_settings": {
-        "dump_mode": 0,
-        "net_name": "Net",
-        "iteration": "0-2",
-        "saved_data": "full",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": [0],
-    },
-    "e2e_dump_settings": {"enable": True, "trans_flag": True},
-}
 
 
 class Recorded:
@@ -71,21 +61,22 @@ class Recorded:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.script = folder / "train.py"
-        self.script.write_text(SCRIPT)
-        config = {name: dict(section) for name, section in DUMP.items()}
-        config["common_dump_settings"]["path"] = str(folder / "dump")
-        (folder / "dump.json").write_text(json.dumps(config))
-        words = ["--run-dir", folder / "run", "--dump", folder / "dump.json", "--write-run"]
-        self.done = opscope("run", *words, self.script, folder / "facts.json", cwd=folder)
-        assert self.done.returncode == 3, self.done.stderr
         self.facts = json.loads((folder / "facts.json").read_text())
         self.run = run_key(folder / "run")
         self.dump = run_key(folder / "dump")
 
 
+def _train(folder: Path) -> None:
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    words = ["--run-dir", folder / "run", "--dump", write_dump_config(folder), "--write-run"]
+    done = forked_opscope("run", *words, script, folder / "facts.json", cwd=folder)
+    assert done.returncode == 3, done.stderr
+
+
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return Recorded(tmp_path_factory.mktemp("served"))
+    return Recorded(made_once(tmp_path_factory, "served", _train))
 
 
 @pytest.fixture(scope="session")

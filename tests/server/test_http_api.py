@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from helpers.program import python
 from opscope.analysis.opened import open_for_checks
 from opscope.server import control_routes, recording_routes, routes, value_routes, watch_routes
 from opscope.server.library import Library
-from opscope.views import answers, strip
+from opscope.views import answers, heat_map, hit_list, strip
 from opscope.views.rank_view import RankView
 from server.conftest import Asking, Recorded
 
@@ -82,6 +84,66 @@ def test_the_verdict_names_the_line(ask: Asking, recorded: Recorded) -> None:
     assert verdict["step"] == 9
     assert any("log of 0" in line for line in verdict["text"])
     assert verdict["groups"][0]["node"] == verdict["story"]["node"]
+
+
+def test_hits_of_a_kind_stand_together_with_their_history(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    hits = ask.get(f"{base}/hits", count=1000)
+    groups = ask.get(f"{base}/hits/groups", count=1000)
+    assert groups["hits"] == hits["total"]
+    assert sum(group["count"] for group in groups["groups"]) == hits["total"]
+    first = groups["groups"][0]
+    assert (first["node"], first["steps"], first["first_step"]) == (hits["hits"][0]["node"], [9], 9)
+    for name, numbers in first["actual"].items():
+        assert numbers == [hits["hits"][0]["actual"][name]]
+    of_one = ask.get(f"{base}/hits/groups", node=first["node"])
+    assert {group["node"] for group in of_one["groups"]} == {first["node"]}
+    assert ask.get(f"{base}/hits/groups", step=3)["total"] == 0
+    assert ask.get(f"{base}/hits/groups", graph=1)["total"] == 0
+
+
+def test_of_very_many_hits_the_history_has_some_steps(recorded: Recorded, tmp_path: Path) -> None:
+    shutil.copytree(recorded.folder / "run", tmp_path / "run")
+    hits = tmp_path / "run" / "rank_0" / "hits.jsonl"
+    hit = json.loads(hits.read_text().splitlines()[0])
+    more = [hit | {"step": step, "actual": {"max_gt": step * 2.0}} for step in range(10, 500)]
+    hits.write_text("".join(f"{json.dumps(line)}\n" for line in more))
+    view = RankView(open_for_checks(tmp_path / "run"), 0)
+    (group,) = hit_list.hit_groups(view, hit_list.Wanted())["groups"]
+    assert (group["count"], group["first_step"], group["last_step"]) == (490, 10, 499)
+    steps = list(group["steps"])
+    assert len(steps) == 120 and (steps[0], steps[-1]) == (10, 499) and steps == sorted(steps)
+    assert list(group["actual"]["max_gt"]) == [step * 2.0 for step in steps]
+
+
+def test_the_graph_says_what_the_fault_reached(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    origin = ask.get(f"{base}/verdict")["story"]["node"]
+    boxes = ask.get(f"{base}/graph", scope="Default", step=9)["boxes"]
+    by_node = {box["node"]: box for box in boxes if box["node"] is not None}
+    assert [node for node, box in by_node.items() if box["is_origin"]] == [origin]
+    label = {box["label"]: box for box in boxes}
+    assert label["log-op0"]["reached"] == label["mean-op0"]["reached"] == 1
+    assert label["select-op0"]["reached"] == 0, "what it was computed from is sound"
+    assert label["network-Sequential"]["reached"] == 0
+    everything = {box["label"]: box for box in ask.get(f"{base}/graph", step=9)["boxes"]}
+    assert everything["Gradients"]["reached"] > 3
+    early = ask.get(f"{base}/graph", scope="Default", step=3)["boxes"]
+    assert {box["id"] for box in early if box["reached"]} == {
+        box["id"] for box in boxes if box["reached"]
+    }, "it is about the step of the verdict, whichever is looked at"
+
+
+def test_boxes_have_a_class_and_statistics(ask: Asking, recorded: Recorded) -> None:
+    base = RANK.format(recorded.run)
+    for box in ask.get(f"{base}/graph", scope="Default/network-Sequential/1-ReLU", step=3)["boxes"]:
+        if box["kind"] != "node":
+            continue
+        facts = ask.get(f"{base}/nodes/{box['node']}", step=3)["outputs"][0]["numbers"]
+        assert box["node_class"] == "activation"
+        assert box["mean_abs"] == pytest.approx(facts["mean_abs"])
+        assert box["zero_share"] == pytest.approx(facts["zero"] / facts["count"])
+        assert 0 < box["zero_share"] < 1
 
 
 def test_tree_and_lists_agree(ask: Asking, recorded: Recorded) -> None:
@@ -160,6 +222,19 @@ def test_heat_map_has_the_numbers_of_scopes(ask: Asking, recorded: Recorded) -> 
     assert found["bad"][root][9] == 1 and not any(found["bad"][root][:9])
 
 
+def test_a_heat_map_that_is_asked_for_again_is_the_same(recorded: Recorded) -> None:
+    view = RankView(open_for_checks(recorded.folder / "run"), 0)
+    for stat in ("max", "zero_share"):
+        first = heat_map.heat_map(view, stat, depth=9)
+        assert heat_map.heat_map(view, stat, depth=9) == first
+        some = heat_map.heat_map(view, stat, scope="Default/network-Sequential", depth=1, last=5)
+        row = list(first["scopes"]).index("Default/network-Sequential/1-ReLU")
+        own = list(some["scopes"]).index("Default/network-Sequential/1-ReLU")
+        assert list(some["values"][own]) == list(first["values"][row])[:6]
+        view.forget()
+        assert heat_map.heat_map(view, stat, depth=9) == first
+
+
 def test_graph_of_a_scope_links_its_boxes(ask: Asking, recorded: Recorded) -> None:
     base = RANK.format(recorded.run)
     graph = ask.get(f"{base}/graph", scope="Default/network-Sequential")
@@ -197,7 +272,9 @@ def test_a_wrong_question_gets_one_line(
 
 def test_events_tell_of_the_state(ask: Asking, recorded: Recorded) -> None:
     with ask.client.stream("GET", f"/runs/{recorded.run}/events", timeout=10) as response:
-        line = next(line for line in response.iter_lines() if line.startswith("data:"))
+        lines = response.iter_lines()
+        assert next(lines).startswith("retry: "), "a page comes back soon"
+        line = next(line for line in lines if line.startswith("data:"))
     assert "stopped: Inf in step 9" in line and '"hits": ' in line
 
 

@@ -223,3 +223,26 @@ def test_the_history_of_a_threshold(desk: Desk) -> None:
         "/ranks/0/watch/history", {"condition": "WCL"}, 400, parameter="abs_mean_update_ratio_gt"
     )
     assert "nothing that a run keeps" in wrong["error"]
+
+
+def test_the_history_of_a_threshold_in_an_expression(desk: Desk) -> None:
+    text = "max - min > 10 and 0.5 > zero_share"
+    thresholds = desk.ask.get("/expression", text=text)
+    assert [(each["measured"], each["sign"], each["value"]) for each in thresholds] == [
+        ("max - min", ">", 10),
+        ("zero_share", "<", 0.5),
+    ]
+    assert [text[each["start"] : each["end"]] for each in thresholds] == ["10", "0.5"]
+    watchpoint = {"condition": text, "select": {"op_type": "relu"}}
+    relu = _node(desk, "Default/network-Sequential/1-ReLU/relu-op0")
+    series = desk.ask.get(f"/runs/{desk.run}/ranks/0/nodes/{relu}/series", stats="min,max")
+    found = desk.post("/ranks/0/watch/history", watchpoint, parameter="0")
+    numbers = series["numbers"]
+    wide = [high - low for low, high in zip(numbers["min"], numbers["max"], strict=True)]
+    assert found["high"] == pytest.approx(wide) and found["above"] and found["total"] == 10
+    assert found["suggested"] > max(wide)
+    shares = desk.post("/ranks/0/watch/history", watchpoint, parameter="1")
+    assert not shares["above"] and all(0 < share < 1 for share in shares["high"])
+    wrong = desk.post("/ranks/0/watch/history", watchpoint, 404, parameter="2")
+    assert "has no threshold 2; there are 0, 1" in wrong["error"]
+    assert "at the end" in desk.ask.get("/expression", 400, text="max >")["error"]

@@ -6,6 +6,7 @@ import "./styles/base.css";
 import "./styles/frame.css";
 import "./styles/panels.css";
 import "./styles/views.css";
+import "./styles/graph.css";
 import "./styles/tensor.css";
 import "./styles/watch.css";
 import "./styles/recording.css";

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import numpy as np
+
+from opscope.arrays.numbers import Array
 from opscope.errors import OpscopeError
 
 _WHOLE = r"\s*(-?[0-9]{1,18})?\s*"
@@ -63,3 +66,8 @@ def _index(word: str, size: int) -> int | slice:
     if step is not None and int(step) < 1:
         raise OpscopeError(f'"{word.strip()}": the step must be at least 1')
     return slice(*(None if part is None else int(part) for part in (start, stop, step)))
+
+
+def taken(array: Array, index: str) -> Array:
+    """The part of an array that an index takes; nothing of it is read yet."""
+    return np.asarray(array[parse_index(index, array.shape)])

@@ -131,12 +131,17 @@ def parse_expression(text: str) -> Expression:
     return _Parser(text).expression()
 
 
+def parse_number(text: str) -> Callable[[Numbers], Floats]:
+    """Understand a text that makes a number of statistics, such as `max - min`."""
+    return _Parser(text).number()
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         if len(text) > MOST_CHARACTERS:
             raise OpscopeError(f"an expression has at most {MOST_CHARACTERS} characters")
         self._text = text
-        self._tokens = _tokens(text)
+        self._tokens = tokens(text)
         self._at = 0
         self._depth = 0
         self._names: dict[str, None] = {}
@@ -146,6 +151,12 @@ class _Parser:
         if self._at < len(self._tokens):
             raise self._problem(f"{self._now!r} is not expected")
         return Expression(self._text.strip(), tuple(self._names), truth)
+
+    def number(self) -> _Number:
+        found = self._sum()
+        if self._at < len(self._tokens):
+            raise self._problem(f"{self._now!r} is not expected")
+        return found
 
     @property
     def _now(self) -> str:
@@ -278,7 +289,8 @@ class _Parser:
         raise self._problem(_unexpected(token))
 
 
-def _tokens(text: str) -> list[tuple[str, int]]:
+def tokens(text: str) -> list[tuple[str, int]]:
+    """The words and signs of a text, each with where it begins."""
     found, at = [], 0
     end = len(text.rstrip())
     while at < end:

@@ -182,7 +182,7 @@ class Verbs:
         """A part of a kept value or of a parameter, or of its difference to another step."""
         array, part = self._array(args), str(args.get("part", "facts"))
         if part == "npy":
-            return _npy(array)
+            return _npy(arrays.taken(array, str(args.get("index", ""))))
         if args.get("against") is None:
             return arrays.look(array, part, args)
         before = self._array(args | {"step": _whole(args, "against"), "previous": True})

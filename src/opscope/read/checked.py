@@ -83,6 +83,17 @@ class Fields:
             self.refuse(name, f"must not be longer than {_LONGEST}")
         return value
 
+    def several(self, names: Callable[[dict[str, Any]], tuple[Any, ...]]) -> tuple[str, ...] | None:
+        """Some texts at once, by an `itemgetter`; None if one of them is not as it should be."""
+        try:
+            values = names(self._data)
+        except KeyError:
+            return None
+        for value in values:
+            if type(value) is not str or len(value) > _LONGEST:
+                return None
+        return values
+
     def flag(self, name: str, default: bool | None = None) -> bool:
         """True or false; what may be absent has a default."""
         value = self._data.get(name, default)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from opscope.calls import MOST_VARIANTS
@@ -11,6 +12,11 @@ from opscope.read.checked import NODES, SLOTS, SMALL, Fields
 
 Nodes = dict[int, Node]
 _PHASES = {str(phase): phase for phase in Phase}
+_NODE_NAMES = (
+    *("name", "op_type", "op", "scope", "module_class"),
+    *("parameter", "gradient_of", "phase"),
+)
+_NODE_TEXTS = itemgetter(*_NODE_NAMES)
 _FRAME = (str, int, str, bool)
 
 
@@ -77,22 +83,24 @@ def _is_frame(frame: Any) -> bool:
 
 def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
     """A node."""
-    phase = _PHASES.get(line.text("phase"))
+    texts = line.several(_NODE_TEXTS) or tuple(line.text(name) for name in _NODE_NAMES)
+    name, op_type, op, scope, module_class, parameter, gradient_of, phase_name = texts
+    phase = _PHASES.get(phase_name)
     if phase is None:
         line.refuse("phase", f"must be one of {', '.join(_PHASES)}")
     stack = line.integer("stack")
     node = Node(
         id=line.node("id"),
         graph=line.integer("graph", below=SMALL),
-        name=line.text("name"),
-        op_type=line.text("op_type"),
-        op=line.text("op"),
-        scope=line.text("scope"),
-        module_class=line.text("module_class"),
+        name=name,
+        op_type=op_type,
+        op=op,
+        scope=scope,
+        module_class=module_class,
         phase=phase,
         stack=stacks.get(stack) or Stack(stack, ()),
-        parameter=line.text("parameter"),
-        gradient_of=line.text("gradient_of"),
+        parameter=parameter,
+        gradient_of=gradient_of,
         with_grad=line.flag("with_grad", True),
         arguments=line.texts("arguments"),
     )
@@ -109,6 +117,8 @@ def edges_line(line: Fields) -> Ends:
 
 
 def _labels(line: Fields) -> list[_Label]:
+    if not line.items("outputs"):
+        return []
     return [_label(output) for output in line.objects("outputs", SLOTS)]
 
 

@@ -26,6 +26,7 @@ from opscope.read.step_lines import (
     shape_line,
     step_line,
 )
+from opscope.read.uncollected import uncollected
 from opscope.read.value import Value, value_of
 from opscope.regular import read_regular
 from opscope.rundir import layout
@@ -276,7 +277,8 @@ class Rank:
         if name not in self._known:
             with self._lock:
                 if name not in self._known:
-                    self._known[name] = more(nothing)
+                    with uncollected():
+                        self._known[name] = more(nothing)
         found: _T = self._known[name]
         return found
 

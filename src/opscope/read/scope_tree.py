@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from opscope.events import Node
 from opscope.names import parent_of
 from opscope.read.row_store import Records
+from opscope.read.uncollected import uncollected
 from opscope.stats.record import INT, OUTPUT, UINT
 
 Numbers = NDArray[np.float64]
@@ -89,6 +90,11 @@ class ScopeTree:
 
 def scope_tree(nodes: Mapping[int, Node]) -> ScopeTree:
     """The scopes of some nodes."""
+    with uncollected():
+        return _scope_tree(nodes)
+
+
+def _scope_tree(nodes: Mapping[int, Node]) -> ScopeTree:
     numbers: dict[str, int] = {"": 0}
     parents, depths = [0], [0]
 

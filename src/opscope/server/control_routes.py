@@ -12,7 +12,7 @@ from opscope.server.answering import answer
 from opscope.server.hub import Hub
 from opscope.server.routes import RunId
 from opscope.server.state import hub_of
-from opscope.views import answers
+from opscope.views import answers, live_answers
 
 router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
 trainings = APIRouter()
@@ -27,14 +27,14 @@ async def connect(socket: WebSocket) -> None:
     await hub.serve(socket)
 
 
-@router.get("/runs/{run}/live", response_model=answers.LiveState)
+@router.get("/runs/{run}/live", response_model=live_answers.LiveState)
 async def live(request: Request, run: RunId) -> Response:
     """How the connected ranks of a run stand."""
     return answer(await hub_of(request).fresh_facts(run))
 
 
-@router.post("/runs/{run}/control", response_model=answers.LiveState)
-async def control(request: Request, run: RunId, order: answers.Order) -> Response:
+@router.post("/runs/{run}/control", response_model=live_answers.LiveState)
+async def control(request: Request, run: RunId, order: live_answers.Order) -> Response:
     """Pause, step, continue, next, to (a node), terminate: all ranks together."""
     args = {name: value for name, value in order.items() if name != "verb"}
     return answer(await hub_of(request).control(run, str(order.get("verb", "")), args))
@@ -53,7 +53,7 @@ async def kept(request: Request, run: RunId, rank: RankOf = None) -> Response:
     return answer(await hub_of(request).ask(run, rank, "kept", {}))
 
 
-@router.get("/runs/{run}/current", response_model=answers.CurrentNode)
+@router.get("/runs/{run}/current", response_model=live_answers.CurrentNode)
 async def current(request: Request, run: RunId, rank: RankOf = None) -> Response:
     """The node that a training holds at, with what went in and came out."""
     return answer(await hub_of(request).ask(run, rank, "current", {}))

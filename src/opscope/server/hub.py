@@ -14,6 +14,7 @@ from opscope.live.run_files import sees_witness
 from opscope.live.wire import REFUSED, VERSION, WRONG_VERSION, Message, decode
 from opscope.rundir.layout import RUNS, run_key
 from opscope.server.library import Library
+from opscope.server.live_arrays import LiveArrays
 from opscope.server.mirror import Mirror, mirror_place
 from opscope.server.training import ENDED, Training, follow, receive, send
 
@@ -37,6 +38,7 @@ class Hub:
         """Where runs of other machines are copied to."""
         self._runs: dict[str, dict[int, Training]] = {}
         self._watchers: dict[str, int] = {}
+        self.arrays = LiveArrays()
         self.streams = 0
         """Pages and terminals that follow some run."""
         self.changes = 0

@@ -18,6 +18,7 @@ from opscope.read.run import Run
 from opscope.read.state import RUNNING
 from opscope.rundir.layout import run_key
 from opscope.views.rank_view import RankView
+from opscope.views.source_view import nodes_by_line
 
 _OPEN = 4
 """Recordings that are kept open."""
@@ -111,6 +112,7 @@ class Library:
                 step = view.step_at(None)
                 view.numbers(step)
                 view.scope_numbers(step)
+                nodes_by_line(view)
 
     def open(self, number: str) -> Opened:
         """The recording with an id, as it is now; an error if there is none."""

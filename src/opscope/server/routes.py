@@ -18,13 +18,17 @@ from opscope.server.library import Opened
 from opscope.server.state import hub_of, library_of
 from opscope.views import (
     answers,
+    drawing_answers,
     heat_map,
+    hit_answers,
     hit_list,
     line_trends,
+    node_answers,
     node_details,
     rank_compare,
     run_list,
     scope_graph,
+    source_answers,
     source_view,
     strip,
     tree,
@@ -43,6 +47,7 @@ Step = Annotated[
 PassNumber = Annotated[int, Query(alias="pass", ge=0, lt=1 << 31, description="which pass of it")]
 First = Annotated[int, Query(ge=0, lt=1 << 40, description="how many to leave out")]
 Count = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
+GraphNumber = Annotated[int | None, Query(ge=0, lt=1000, description="0: training, 1: evaluation")]
 Text = Annotated[str, Query(max_length=1000)]
 ScopeName = Annotated[str, Query(max_length=1 << 15, description="the name of a scope")]
 RANK = "/runs/{run}/ranks/{rank}"
@@ -50,6 +55,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 _LOOK_S = 0.5
 """How often a recording that is being written is looked at for the stream of changes."""
 _GLANCE_S = 0.05
+_RETRY_MS = 700
+"""How long a page waits before it connects again; browsers would wait some seconds."""
 
 
 def _opened(request: Request, run: str) -> Opened:
@@ -98,7 +105,7 @@ def compare(request: Request, run: RunId) -> Response:
     return answer(rank_compare.compare_ranks([opened.view(rank) for rank in opened.ranks]))
 
 
-@router.get(f"{RANK}/verdict", response_model=answers.Verdict)
+@router.get(f"{RANK}/verdict", response_model=hit_answers.Verdict)
 def verdict(view: View) -> Response:
     """What is wrong, or that nothing is."""
     return answer(hit_list.verdict(view))
@@ -119,13 +126,13 @@ def steps_of(view: View, first: First = 0, count: Count = 100) -> Response:
     return answer(strip.steps(view, first, count))
 
 
-@router.get(f"{RANK}/tree", response_model=answers.Branch)
+@router.get(f"{RANK}/tree", response_model=node_answers.Branch)
 def tree_of(view: View, scope: ScopeName = "", step: Step = None) -> Response:
     """What is directly in a scope, with the numbers of a step."""
     return answer(tree.branch(view, scope, step))
 
 
-@router.get(f"{RANK}/nodes", response_model=answers.NodeList)
+@router.get(f"{RANK}/nodes", response_model=node_answers.NodeList)
 def nodes_of(
     view: View,
     text: Text = "",
@@ -133,7 +140,7 @@ def nodes_of(
     phase: Text = "",
     op_type: Text = "",
     scope: ScopeName = "",
-    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
+    graph: GraphNumber = None,
     kind: Annotated[str, Query(pattern="^(|weight|gradient|activation)$")] = "",
     hits: bool = False,
     first: First = 0,
@@ -156,7 +163,7 @@ def nodes_of(
     return answer(found)
 
 
-@router.get(f"{RANK}/nodes/{{node}}", response_model=answers.NodeDetails)
+@router.get(f"{RANK}/nodes/{{node}}", response_model=node_answers.NodeDetails)
 def node_of(
     view: View,
     node: NodeNumber,
@@ -167,7 +174,7 @@ def node_of(
     return answer(node_details.node_details(view, node, step, pass_number))
 
 
-@router.get(f"{RANK}/nodes/{{node}}/series", response_model=answers.Series)
+@router.get(f"{RANK}/nodes/{{node}}/series", response_model=node_answers.Series)
 def series_of(
     view: View,
     node: NodeNumber,
@@ -180,38 +187,45 @@ def series_of(
     return answer(node_details.series(view, node, side, slot, names))
 
 
-@router.get(f"{RANK}/hits", response_model=answers.Hits)
-def hits_of(
-    view: View,
+def _wanted(
     step: Step = None,
     condition: Text = "",
     watchpoint: Annotated[int | None, Query(ge=0)] = None,
     node: Annotated[int | None, Query(ge=0)] = None,
-    graph: Annotated[int | None, Query(ge=0, lt=1000)] = None,
-    first: First = 0,
-    count: Count = 100,
-) -> Response:
+    graph: GraphNumber = None,
+) -> hit_list.Wanted:
+    return hit_list.Wanted(step, condition, watchpoint, node, graph)
+
+
+Wanted = Annotated[hit_list.Wanted, Depends(_wanted)]
+"""The hits that a question is about."""
+
+
+@router.get(f"{RANK}/hits", response_model=hit_answers.Hits)
+def hits_of(view: View, wanted: Wanted, first: First = 0, count: Count = 100) -> Response:
     """Hits in the order of execution."""
-    found = hit_list.hits(
-        view,
-        step=step,
-        condition=condition,
-        watchpoint=watchpoint,
-        node=node,
-        graph=graph,
-        first=first,
-        count=count,
-    )
-    return answer(found)
+    return answer(hit_list.hits(view, wanted, first, count))
 
 
-@router.get(f"{RANK}/files", response_model=answers.SourceFiles)
+@router.get(f"{RANK}/hits/groups", response_model=hit_answers.HitGroups)
+def hit_groups_of(view: View, wanted: Wanted, first: First = 0, count: Count = 100) -> Response:
+    """Hits of the same kind together, with their history over steps."""
+    return answer(hit_list.hit_groups(view, wanted, first, count))
+
+
+@router.get(f"{RANK}/notes", response_model=hit_answers.Notes)
+def notes_of(view: View, first: First = 0, count: Count = 100) -> Response:
+    """NaN and Inf that did no harm: skipped batches, masked values."""
+    return answer(hit_list.notes(view, first, count))
+
+
+@router.get(f"{RANK}/files", response_model=source_answers.SourceFiles)
 def files_of(view: View, step: Step = None) -> Response:
     """The user's files that operators came from."""
     return answer(source_view.source_files(view, step))
 
 
-@router.get(f"{RANK}/source", response_model=answers.SourceText)
+@router.get(f"{RANK}/source", response_model=source_answers.SourceText)
 def source_of(
     view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
@@ -221,7 +235,7 @@ def source_of(
     return answer(source_view.source_text(view, file, step))
 
 
-@router.get(f"{RANK}/source/trends", response_model=answers.LineTrends)
+@router.get(f"{RANK}/source/trends", response_model=source_answers.LineTrends)
 def line_trends_of(
     view: View,
     file: Annotated[str, Query(max_length=4096, description="as /files has it")],
@@ -232,7 +246,7 @@ def line_trends_of(
     return answer(line_trends.line_trends(view, file, columns, last))
 
 
-@router.get(f"{RANK}/heatmap", response_model=answers.HeatMap)
+@router.get(f"{RANK}/heatmap", response_model=drawing_answers.HeatMap)
 def heat_map_of(
     view: View,
     stat: Annotated[str, Query(description=f"one of {', '.join(heat_map.STATS)}")] = "max",
@@ -255,7 +269,7 @@ def heat_map_of(
     return answer(found)
 
 
-@router.get(f"{RANK}/graph", response_model=answers.ScopeGraph)
+@router.get(f"{RANK}/graph", response_model=drawing_answers.ScopeGraph)
 def graph_of(
     view: View,
     scope: ScopeName = "",
@@ -293,6 +307,7 @@ async def _changes(
     if watching:
         await hub.watch(run, +1)
     try:
+        yield f"retry: {_RETRY_MS}\n\n"
         while not await request.is_disconnected():
             facts = await asyncio.to_thread(_facts, opened)
             facts["live"] = hub.facts(run)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+from anyio import to_thread
 from fastapi import FastAPI
 
 from opscope.errors import OpscopeError
@@ -22,6 +23,8 @@ from opscope.server.security import Guard
 
 _LOCAL = "127.0.0.1"
 _PATIENCE_S = 20.0
+_THREADS = 8
+"""Questions that are answered at once; each thread keeps the memory that it needed most of."""
 
 
 def listening_socket(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -113,6 +116,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
         await super().startup(sockets)
         self._on_ready()
 

@@ -208,15 +208,13 @@ def relations_of(
 @router.get(f"{VALUE}/npy", response_class=StreamingResponse, responses=_FILE)
 async def npy_of(source: Source, index: Index = "") -> Response:
     """A value, or a slice of it, as a .npy file."""
-    array = await asyncio.to_thread(source.array)
-    return _file(source, "npy", npy_parts(array, index))
+    return _file(source, "npy", npy_parts(await source.array(index)))
 
 
 @router.get(f"{VALUE}/safetensors", response_class=StreamingResponse, responses=_FILE)
 async def safetensors_of(source: Source, index: Index = "") -> Response:
     """The same as a safetensors file, in which it is called `value`."""
-    array = await asyncio.to_thread(source.array)
-    return _file(source, "safetensors", safetensors_parts(array, index))
+    return _file(source, "safetensors", safetensors_parts(await source.array(index)))
 
 
 def _file(source: Looked, kind: str, parts: Iterator[bytes]) -> Response:

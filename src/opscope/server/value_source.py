@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from opscope.arrays import Array, Data, look
+from opscope.arrays import Array, Data, look, taken
 from opscope.errors import OpscopeError
 from opscope.server.hub import Hub
 from opscope.server.library import Library
@@ -46,27 +46,39 @@ class Looked:
     run: str = ""
     live: Data = field(default_factory=dict)
     """What a training calls it."""
+    pair: tuple[Array, Array] | None = None
+    """Of two ranks that are trained: its elements, and those that it is compared with."""
 
     async def look(self, part: str, **args: Any) -> Data:
         """A part of its elements, or of the difference."""
         asked = {name: value for name, value in args.items() if value not in (None, "")}
         asked |= {"rtol": self.against.rtol, "atol": self.against.atol}
-        if self.hub is None:
+        if self.hub is None or self.pair is not None:
             return await asyncio.to_thread(self._look, part, asked)
         where = self.live | {"part": part} | asked
         found: Data = await self.hub.ask(self.run, self.which.view.rank, "value", where)
         return found
 
-    def array(self) -> Array:
-        """All of them, of what was written."""
-        if self.hub is not None:
-            raise OpscopeError("a training gives parts of what it keeps, not files")
+    async def array(self, index: str = "") -> Array:
+        """The elements that an index takes; of a training, as many as a message holds."""
+        if self.hub is None:
+            return await asyncio.to_thread(lambda: taken(self._now(), index))
+        live = self.live | ({"index": index} if index else {})
+        return await self.hub.arrays.get(self.hub, self.run, self.which.view.rank, live)
+
+    def _now(self) -> Array:
+        """What is shown, of what was written: the value, or the one before."""
         shown = self.other if self.other is not None and not self.against.is_difference else None
         return (shown or self.which).array()
 
     def _look(self, part: str, args: Data) -> Data:
-        before = self.other.array() if self.other and self.against.is_difference else None
-        return look(self.array(), part, args, before)
+        if self.pair is not None:
+            now, before = self.pair
+            if not self.against.is_difference:
+                return look(before, part, args)
+            return look(now, part, args, before)
+        other = self.other.array() if self.other and self.against.is_difference else None
+        return look(self._now(), part, args, other)
 
 
 async def find(
@@ -81,11 +93,25 @@ async def find(
     if live is None:
         which.array()  # says why there is nothing
         raise OpscopeError(f"the elements of {which.address} are gone")
-    if against.number("rank") is not None:
-        raise OpscopeError("values of two ranks that are being trained cannot be compared yet")
+    rank = against.number("rank")
+    if rank is not None:
+        pair = await _two_ranks(hub, library, run, which, step, live, rank)
+        return Looked(which, live_kind(live), against, None, hub, run, live, pair)
     if against.other:
         live |= {"against": against.number("step"), "show": against.show}
     return Looked(which, live_kind(live), against, None, hub, run, live)
+
+
+async def _two_ranks(
+    hub: Hub, library: Library, run: str, which: Which, step: int | None, live: Data, rank: int
+) -> tuple[Array, Array]:
+    """The elements of a value on two ranks that are being trained."""
+    view = await asyncio.to_thread(library.open(run).view, rank)
+    other = await live_name(hub, run, which.on_rank(view), live.get("step", step))
+    if other is None:
+        raise OpscopeError(f"rank {rank} keeps no {which.address}; have it kept there too")
+    now = await hub.arrays.get(hub, run, which.view.rank, live)
+    return now, await hub.arrays.get(hub, run, rank, other)
 
 
 def live_kind(live: Data) -> str:

@@ -10,13 +10,14 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 
 from opscope.errors import OpscopeError
+from opscope.judge.expression_thresholds import thresholds
 from opscope.judge.watch_set import from_json
 from opscope.judge.watchpoint import Watchpoint
 from opscope.server.answering import answer
 from opscope.server.recheck import check_again
 from opscope.server.routes import RANK, Count, First, RankNumber, RunId, ScopeName, Text, View
 from opscope.server.state import desk_of, hub_of, library_of
-from opscope.views import answers, catalogue_view, watch_answers, watch_preview
+from opscope.views import answers, catalogue_view, live_answers, watch_answers, watch_preview
 from opscope.views.watch_selection import Selecting
 
 router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
@@ -27,10 +28,16 @@ OneWatchpoint = Annotated[
 Last = Annotated[int, Query(ge=1, le=100_000, description="how many of the last recorded steps")]
 
 
-@router.get("/conditions", response_model=list[answers.ConditionFacts])
+@router.get("/conditions", response_model=list[watch_answers.ConditionFacts])
 def conditions() -> Response:
     """The conditions there are, with their parameters and limits."""
     return answer(catalogue_view.conditions())
+
+
+@router.get("/expression", response_model=list[watch_answers.ExpressionThreshold])
+def expression(text: Text) -> Response:
+    """The thresholds in the text of an expression; what is wrong with one that makes no sense."""
+    return answer([each._asdict() for each in thresholds(text)])
 
 
 @router.get("/runs/{run}/watchpoints", response_model=list[dict[str, Any]])
@@ -57,7 +64,7 @@ async def change_watchpoints(request: Request, run: RunId, order: Arguments) -> 
     return answer(desk_of(request).change(run, order))
 
 
-@router.post("/runs/{run}/recheck", response_model=answers.Recheck)
+@router.post("/runs/{run}/recheck", response_model=live_answers.Recheck)
 async def recheck(request: Request, run: RunId, order: Arguments) -> Response:
     """Check watchpoints (those of the run, or `watch`) on its latest step, or `step`, again."""
     watch = order.get("watch")

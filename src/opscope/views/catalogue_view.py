@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opscope.judge.catalogue import CONDITIONS
 
 if TYPE_CHECKING:
-    from opscope.views.answers import ConditionFacts
+    from opscope.views.watch_answers import ConditionFacts
 
 
 _WHAT = {

@@ -16,9 +16,11 @@ from opscope.stats.record import OUTPUT, bad_among, taken
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import HeatMap
+    from opscope.views.drawing_answers import HeatMap
 
 Floats = NDArray[np.float64]
+Column = tuple[Floats, NDArray[np.int64]]
+"""The number of every scope in one step, NaN where there is none; and its bad values."""
 
 
 def magnitudes(rows: Records) -> Floats:
@@ -60,9 +62,9 @@ def heat_map(
     if stat not in STATS:
         raise OpscopeError(f'"{stat}" is no statistic of the map; there are {", ".join(STATS)}')
     tree = view.scopes
-    scopes = _chosen_scopes(tree, scope, depth)
+    scopes = _chosen_scopes(view, scope, depth)
     steps = chosen_steps(view, first, last, columns)
-    found = [_column(tree, view.rows(step), stat) for step in steps]
+    found = [_column_of(view, tree, step, stat) for step in steps]
     base = tree.depths[scopes[0]] if scopes else 0
     return {
         "stat": stat,
@@ -74,15 +76,24 @@ def heat_map(
     }
 
 
+def _column_of(view: RankView, tree: ScopeTree, step: int, stat: str) -> Column:
+    """One column; those of steps that are over are kept, as a run that goes on is asked often."""
+    if step == view.recorded_steps[-1]:
+        return _column(tree, view.rows(step), stat)
+    key = ("heat", stat, step, len(tree.names))
+    return view.lasting(key, lambda: _column(tree, view.rows(step), stat))
+
+
 def _cell(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _chosen_scopes(tree: ScopeTree, scope: str, depth: int) -> list[int]:
+def _chosen_scopes(view: RankView, scope: str, depth: int) -> list[int]:
     """Scopes below one, each before those in it, otherwise in the order of their first node."""
+    tree = view.scopes
     if scope not in tree.names:
         raise OpscopeError(f"there is no scope {scope}")
-    first = _first_nodes(tree)
+    first = view.once("first nodes", lambda: _first_nodes(tree))
     found: list[int] = []
 
     def add(number: int, left: int) -> None:
@@ -121,8 +132,7 @@ def chosen_steps(view: RankView, first: int | None, last: int | None, columns: i
     return sorted({steps[place] for place in places} | set(sorted(with_hits)[: columns // 2]))
 
 
-def _column(tree: ScopeTree, rows: Records, stat: str) -> tuple[Floats, NDArray[np.int64]]:
-    """The number of every scope in one step, NaN where there is none; and its bad values."""
+def _column(tree: ScopeTree, rows: Records, stat: str) -> Column:
     size = len(tree.names)
     rows = taken(rows, (rows["io"] == OUTPUT) & (rows["node"] < len(tree.of_node)))
     scope = tree.of_node[rows["node"]]

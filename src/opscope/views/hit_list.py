@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.judge.origin.verdict import shown_place, text
 from opscope.rundir.jsonlines import with_floats
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import HitGroup, HitLine, Hits, Verdict
+    from opscope.views.hit_answers import (
+        HitGroup,
+        HitGroups,
+        HitHistory,
+        HitLine,
+        Hits,
+        NoteLine,
+        Notes,
+        Verdict,
+    )
+
+_MOST_STEPS = 120
+"""So many steps tell the history of a group."""
 
 
-def hits(
-    view: RankView,
-    *,
-    step: int | None = None,
-    condition: str = "",
-    watchpoint: int | None = None,
-    node: int | None = None,
-    graph: int | None = None,
-    first: int = 0,
-    count: int = 100,
-) -> Hits:
-    """Hits in the order of execution, those that are all of this."""
-    found = [
-        hit
-        for hit in view.hits
-        if (step is None or hit.get("step") == step)
-        and (not condition or hit.get("condition") == condition)
-        and (watchpoint is None or hit.get("watchpoint") == watchpoint)
-        and (node is None or hit.get("node") == node)
-        and (graph is None or _graph_of(view, hit) == graph)
-    ]
+class Wanted(NamedTuple):
+    """Which hits are meant; None and nothing stand for any."""
+
+    step: int | None = None
+    condition: str = ""
+    watchpoint: int | None = None
+    node: int | None = None
+    graph: int | None = None
+
+    def hits(self, view: RankView) -> list[Mapping[str, Any]]:
+        """Those hits, in the order of execution."""
+        return [hit for hit in view.hits if self._takes(view, hit)]
+
+    def _takes(self, view: RankView, hit: Mapping[str, Any]) -> bool:
+        return (
+            self.step in (None, hit.get("step"))
+            and self.condition in ("", hit.get("condition"))
+            and self.watchpoint in (None, hit.get("watchpoint"))
+            and self.node in (None, hit.get("node"))
+            and (self.graph is None or self.graph == _graph_of(view, hit))
+        )
+
+
+def hits(view: RankView, wanted: Wanted, first: int = 0, count: int = 100) -> Hits:
+    """Hits in the order of execution, a page of them."""
+    found = wanted.hits(view)
     return {"total": len(found), "hits": [hit_line(hit) for hit in found[first : first + count]]}
 
 
@@ -68,7 +85,7 @@ def hit_line(hit: Mapping[str, Any]) -> HitLine:
 def verdict(view: RankView) -> Verdict:
     """What is wrong, in a sentence and in full; or that nothing is."""
     found = view.hits
-    story = next((dict(hit["verdict"]) for hit in found if hit.get("verdict")), None)
+    story = story_of(view)
     first = found[0] if found else None
     step = story.get("step") if story else (first.get("step") if first else None)
     return {
@@ -77,9 +94,15 @@ def verdict(view: RankView) -> Verdict:
         "text": text(with_floats(story)) if story else [],
         "step": step,
         "hits": len(found),
-        "groups": _groups(view),
+        "notes": len(view.notes),
+        "groups": [_group(group) for group in _groups(found)],
         "state": str(view.recorded.state),
     }
+
+
+def story_of(view: RankView) -> dict[str, Any] | None:
+    """The first verdict there is, as it was recorded."""
+    return next((dict(hit["verdict"]) for hit in view.hits if hit.get("verdict")), None)
 
 
 def _sentence(
@@ -99,26 +122,80 @@ def _sentence(
     return f"Nothing wrong was found in {count} step{'' if count == 1 else 's'}"
 
 
-def _groups(view: RankView) -> list[HitGroup]:
-    groups: dict[tuple[str, Any, str], HitGroup] = {}
-    for hit in view.hits:
-        condition, parameter = str(hit.get("condition", "")), str(hit.get("parameter", ""))
-        key = (condition, hit.get("node"), parameter)
-        step = int(hit.get("step", 0))
-        group = groups.get(key)
-        if group is not None:
-            group["count"] += 1
-            group["last_step"] = step
-            continue
-        groups[key] = {
-            "condition": condition,
-            "label": str(hit.get("label") or condition),
-            "count": 1,
-            "first_step": step,
-            "last_step": step,
-            "message": str(hit.get("message", "")),
-            "node": hit.get("node"),
-            "name": str(hit.get("name") or parameter),
-            "where": str(hit.get("where", "")),
-        }
+def _groups(found: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Hits of one condition on one node or parameter, together."""
+    groups: dict[tuple[str, Any, str], list[Mapping[str, Any]]] = {}
+    for hit in found:
+        key = str(hit.get("condition", "")), hit.get("node"), str(hit.get("parameter", ""))
+        groups.setdefault(key, []).append(hit)
     return list(groups.values())
+
+
+def _group(found: Sequence[Mapping[str, Any]]) -> HitGroup:
+    first = hit_line(found[0])
+    return {
+        "condition": first["condition"],
+        "label": first["label"],
+        "count": len(found),
+        "first_step": first["step"],
+        "last_step": int(found[-1].get("step", 0)),
+        "message": first["message"],
+        "node": first["node"],
+        "name": first["name"] or first["parameter"],
+        "where": first["where"],
+    }
+
+
+def hit_groups(view: RankView, wanted: Wanted, first: int = 0, count: int = 100) -> HitGroups:
+    """Hits in groups, each with its history over steps; a page of groups."""
+    found = wanted.hits(view)
+    groups = _groups(found)
+    shown = groups[first : first + count]
+    return {
+        "total": len(groups),
+        "hits": len(found),
+        "groups": [_history(group) for group in shown],
+    }
+
+
+def _history(found: Sequence[Mapping[str, Any]]) -> HitHistory:
+    first = hit_line(found[0])
+    by_step = {int(hit.get("step", 0)): hit_line(hit) for hit in reversed(found)}
+    steps = _some(sorted(by_step))
+    return {
+        **_group(found),
+        "watchpoint": first["watchpoint"],
+        "parameter": first["parameter"],
+        "params": first["params"],
+        "steps": steps,
+        "actual": {
+            name: [by_step[step]["actual"].get(name) for step in steps] for name in first["actual"]
+        },
+    }
+
+
+def _some(steps: list[int]) -> list[int]:
+    """At most so many steps, the first and the last among them."""
+    if len(steps) <= _MOST_STEPS:
+        return steps
+    last = len(steps) - 1
+    return [steps[place * last // (_MOST_STEPS - 1)] for place in range(_MOST_STEPS)]
+
+
+def notes(view: RankView, first: int = 0, count: int = 100) -> Notes:
+    """What did no harm, as it was noted; a page of it."""
+    found = view.notes
+    return {"total": len(found), "notes": [_note(note) for note in found[first : first + count]]}
+
+
+def _note(note: Mapping[str, Any]) -> NoteLine:
+    node, slot = note.get("node"), note.get("slot")
+    return {
+        "kind": str(note["kind"]),
+        "step": int(note["step"]),
+        "message": str(note["message"]),
+        "node": node if isinstance(node, int) else None,
+        "name": str(note["name"]),
+        "slot": slot if isinstance(slot, int) else 0,
+        "where": str(note["where"]),
+    }

@@ -14,7 +14,7 @@ from opscope.views.rank_view import RankView
 from opscope.views.strip import strip
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Verdict
+    from opscope.views.hit_answers import Verdict
 
 _AROUND = 4
 """Lines of source before and after the one."""

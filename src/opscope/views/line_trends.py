@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from opscope.stats.record import OUTPUT, bad_among, taken
 from opscope.views.heat_map import chosen_steps, magnitudes
 from opscope.views.rank_view import RankView
-from opscope.views.source_view import line_of
+from opscope.views.source_view import nodes_by_line
 
 if TYPE_CHECKING:
-    from opscope.views.answers import LineTrends
+    from opscope.views.source_answers import LineTrends
 
 
 def line_trends(
@@ -43,14 +43,9 @@ def line_trends(
 
 def _places(view: RankView, file: str) -> tuple[list[int], NDArray[np.int64]]:
     """The lines of a file that have operators, and for each node the place of its line or -1."""
-    found: dict[int, int] = {}
-    for node in view.nodes.values():
-        where = line_of(node)
-        if where is not None and where[0] == file:
-            found[node.id] = where[1]
-    lines = sorted(set(found.values()))
-    places = {line: place for place, line in enumerate(lines)}
+    by_line = nodes_by_line(view).get(file, {})
+    lines = sorted(by_line)
     place_of_node = np.full(max(view.nodes, default=-1) + 1, -1, np.int64)
-    for node_id, line in found.items():
-        place_of_node[node_id] = places[line]
+    for place, line in enumerate(lines):
+        place_of_node[[node.id for node in by_line[line]]] = place
     return lines, place_of_node

@@ -18,7 +18,7 @@ from opscope.views.hit_list import hit_line
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
+    from opscope.views.node_answers import Consumer, NodeDetails, Numbers, Series, Side, StackLine
 
 _AROUND = 3
 """Lines shown before and after the line of a frame."""
@@ -53,7 +53,7 @@ def node_details(
         "phase": str(node.phase),
         "graph": node.graph,
         "forward": node.forward.id if node.forward else None,
-        "backward": _backward_of(view, node),
+        "backward": [one.id for one in view.backward.get(node.id, ())][:_BACKWARD_SHOWN],
         "parameter": node.parameter,
         "gradient_of": node.gradient_of,
         "arguments": dict(node.arguments),
@@ -241,8 +241,3 @@ def _consumers(reader: Reader, node: Node) -> list[Consumer]:
         {"node": c.node.id, "name": c.node.name, "slot": c.slot, "of": c.of}
         for c in reader.consumers(node)
     ]
-
-
-def _backward_of(view: RankView, node: Node) -> list[int]:
-    found = (other.id for other in view.nodes.values() if other.forward is node)
-    return [number for number, _ in zip(found, range(_BACKWARD_SHOWN), strict=False)]

@@ -85,6 +85,8 @@ class _OfRank:
         self.view = view
         self.was_alike: set[str] = set()
         """Parameters that were the same on every rank in some step."""
+        self.harmless = [note["node"] for note in view.notes if isinstance(note.get("node"), int)]
+        """Nodes whose NaN and Inf got nowhere: they are noted once, and no hits."""
         self._table = Table(view.nodes.get, is_ignored=lambda node: False)
         self._table.learn(max(view.nodes, default=-1) + 1)
 
@@ -133,7 +135,8 @@ def _bad_values(ranks: Sequence[_OfRank], step: int) -> RankDifference | None:
     found = []
     for each in ranks:
         rows = each.rows(step)
-        bad = rows[(rows["io"] == OUTPUT) & bad_among(rows)]
+        harmless = np.isin(rows["node"], each.harmless)
+        bad = rows[(rows["io"] == OUTPUT) & bad_among(rows) & ~harmless]
         if len(bad):
             found.append(_Bad(int(bad["call"][0]), each.view.rank, int(bad["node"][0])))
     if not found:

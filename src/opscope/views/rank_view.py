@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,11 +20,14 @@ from opscope.stats.record import OUTPUT, taken
 from opscope.value_type import ValueType
 
 if TYPE_CHECKING:
-    from opscope.views.answers import NodeLine
+    from opscope.views.node_answers import NodeLine
 
 _T = TypeVar("_T")
+_K = TypeVar("_K", bound=Hashable)
 _STEPS_KEPT = 8
 """Of how many steps the numbers by node are kept."""
+_LASTING_KEPT = 256
+"""How many columns of heat maps are."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class NodeNumbers:
     """The largest of its outputs."""
     nan: NDArray[np.int64]
     inf: NDArray[np.int64]
+    zero: NDArray[np.int64]
+    elements: NDArray[np.int64]
 
     def of(self, node: int) -> tuple[float | None, float | None, int, int]:
         """Least, largest, NaN and Inf counts of a node."""
@@ -59,17 +64,30 @@ class RankView:
         self._lock = threading.Lock()
         self._numbers: OrderedDict[int, NodeNumbers] = OrderedDict()
         self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
+        self._lasting: OrderedDict[Hashable, Any] = OrderedDict()
         self.norms: dict[int, float | None] = {}
         """The gradient norms that are known, None for steps without; they stay as they are."""
-        self._hits: Sequence[Mapping[str, Any]] | None = None
-        self._steps: list[int] | None = None
+        self._made: dict[str, Any] = {}
 
     def forget(self) -> None:
         """The recording was refreshed: what may have changed is computed anew."""
         with self._lock:
-            self._hits = self._steps = None
+            self._made = {}
             self._numbers.clear()
             self._scopes.clear()
+
+    def once(self, name: str, make: Callable[[], _T]) -> _T:
+        """What is made once under a name, until the recording is refreshed."""
+        made = self._made  # a refresh puts another one in its place
+        if name not in made:
+            made[name] = make()
+        found: _T = made[name]
+        return found
+
+    def lasting(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """What stays as it is however the recording goes on; of very many, the latest are kept."""
+        found: _T = _kept(self._lasting, self._lock, key, make, _LASTING_KEPT)
+        return found
 
     @property
     def nodes(self) -> Mapping[int, Node]:
@@ -77,12 +95,14 @@ class RankView:
         return self.recorded.nodes
 
     @property
+    def backward(self) -> Mapping[int, Sequence[Node]]:
+        """By the id of a node: those that compute its gradient."""
+        return self.once("backward", self._backward)
+
+    @property
     def recorded_steps(self) -> list[int]:
         """The steps that have numbers, in order."""
-        steps = self._steps
-        if steps is None:
-            steps = self._steps = sorted(self.recorded.recorded_steps)
-        return steps
+        return self.once("steps", lambda: sorted(self.recorded.recorded_steps))
 
     def step_at(self, step: int | None) -> int | None:
         """The step whose numbers stand for this one: the last recorded one up to it."""
@@ -129,11 +149,12 @@ class RankView:
     @property
     def hits(self) -> Sequence[Mapping[str, Any]]:
         """The hits as they were recorded, in the order of steps and execution."""
-        hits = self._hits
-        if hits is None:
-            found = [hit.data for hit in self.recorded.hits]
-            hits = self._hits = sorted(found, key=_moment)
-        return hits
+        return self.once("hits", self._hits_in_order)
+
+    @property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        """What did no harm: batches that the script skipped, values that were masked."""
+        return self.once("notes", lambda: self.reader.notes([self.rank]))
 
     def hits_by_node(self, step: int | None = None) -> Counter[int]:
         """How many hits nodes have, in a step or in all."""
@@ -163,6 +184,16 @@ class RankView:
             "hits": hits[node.id],
         }
 
+    def _backward(self) -> dict[int, list[Node]]:
+        found: dict[int, list[Node]] = {}
+        for node in self.nodes.values():
+            if node.forward is not None:
+                found.setdefault(node.forward.id, []).append(node)
+        return found
+
+    def _hits_in_order(self) -> list[Mapping[str, Any]]:
+        return sorted((hit.data for hit in self.recorded.hits), key=_moment)
+
     def _numbers_of(self, step: int) -> NodeNumbers:
         rows = self.rows(step)
         size = max(self.nodes, default=-1) + 1
@@ -177,6 +208,8 @@ class RankView:
             np.full(size, np.nan),
             sums_of(nodes, rows["nan"][places], size),
             sums_of(nodes, rows["posinf"][places] + rows["neginf"][places], size),
+            sums_of(nodes, rows["zero"][places], size),
+            sums_of(nodes, rows["count"][places], size),
         )
         np.fmin.at(found.min, nodes, low)
         np.fmax.at(found.max, nodes, high)
@@ -189,16 +222,20 @@ def _moment(hit: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _kept(
-    cache: OrderedDict[int, _T], lock: threading.Lock, step: int, make: Callable[[], _T]
+    cache: OrderedDict[_K, _T],
+    lock: threading.Lock,
+    key: _K,
+    make: Callable[[], _T],
+    most: int = _STEPS_KEPT,
 ) -> _T:
     """What was computed for a step, computed if need be; the oldest are let go."""
     with lock:
-        if step in cache:
-            cache.move_to_end(step)
-            return cache[step]
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key]
     made = make()
     with lock:
-        cache[step] = made
-        while len(cache) > _STEPS_KEPT:
+        cache[key] = made
+        while len(cache) > most:
             cache.popitem(last=False)
     return made

@@ -13,7 +13,7 @@ from opscope.views.node_details import numbers_of
 from opscope.views.tensor_view import Which
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Numbers
+    from opscope.views.node_answers import Numbers
     from opscope.views.value_answers import RelatedValue, Relations
 
 MOST_VALUES = 120

@@ -7,12 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from opscope.events import Node, Output, Outside, Phase
 from opscope.value_type import ValueType
 from opscope.views.rank_view import NodeNumbers, RankView
+from opscope.views.reach import Reach, reach
+from opscope.views.tree import kind_of
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Box, Edge, ScopeGraph
+    from opscope.views.drawing_answers import Box, Edge, ScopeGraph
 
 MOST_BOXES = 400
 _BACKWARD = "Gradients"
@@ -28,10 +33,12 @@ def scope_graph(
     """
     at = view.step_at(step)
     kinds = view.kinds_of_outputs(at)
-    drawing = _Drawing(view, scope, backward, view.numbers(at), view.hits_by_node(), kinds)
+    numbers = view.numbers(at)
+    drawing = _Drawing(view, scope, backward, numbers, view.hits_by_node(), kinds, reach(view))
     for node in view.nodes.values():
         if drawing.is_inside(node) and node.phase is not Phase.SETUP:
             drawing.add(node)
+    drawing.measure()
     hidden = max(0, len(drawing.boxes) - MOST_BOXES)
     boxes = list(drawing.boxes.values())[:MOST_BOXES]
     shown = {box["id"] for box in boxes}
@@ -47,8 +54,11 @@ class _Drawing:
     numbers: NodeNumbers | None
     hits: Counter[int]
     kinds: Mapping[tuple[int, int], ValueType]
+    reach: Reach
     boxes: dict[str, Box] = field(default_factory=dict)
     _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _seen: dict[str, str | None] = field(default_factory=dict)
+    _members: dict[str, list[int]] = field(default_factory=dict)
 
     def is_inside(self, node: Node) -> bool:
         """Whether a node is in the open scope, at any depth."""
@@ -61,6 +71,8 @@ class _Drawing:
         for slot, source in enumerate(node.sources):
             start = self._start(node, source)
             if start is not None and start["id"] != box["id"]:
+                if isinstance(source, Output) and source.node.id in self.reach.nodes:
+                    start["reached"] = max(1, start["reached"])
                 self._between.setdefault((start["id"], box["id"]), []).append(
                     self._label(node, slot, source)
                 )
@@ -73,16 +85,21 @@ class _Drawing:
 
     def _inner(self, node: Node) -> str | None:
         """The scope of a node seen from the open one: "" for directly in it, None for outside."""
+        if node.scope not in self._seen:
+            self._seen[node.scope] = self._seen_from_here(node.scope)
+        return self._seen[node.scope]
+
+    def _seen_from_here(self, of: str) -> str | None:
         scopes = [self.scope]
         if self.backward:
             scopes.append(f"{_BACKWARD}/{self.scope}" if self.scope else _BACKWARD)
         for scope in scopes:
-            if node.scope == scope:
+            if of == scope:
                 return ""
             if not scope:
-                return node.scope.partition("/")[0]
-            if node.scope.startswith(f"{scope}/"):
-                child = node.scope[len(scope) + 1 :].partition("/")[0]
+                return of.partition("/")[0]
+            if of.startswith(f"{scope}/"):
+                child = of[len(scope) + 1 :].partition("/")[0]
                 return f"{scope}/{child}"
         return None
 
@@ -132,23 +149,37 @@ class _Drawing:
 
     def _count(self, box: Box, node: Node) -> None:
         """Add what is known of a node to its box."""
+        own = kind_of(node)
+        box["node_class"] = own if box["nodes"] == 0 or box["node_class"] == own else ""
         box["nodes"] += 1
         box["hits"] += self.hits[node.id]
-        if self.numbers is None:
-            return
-        _, high, nan, inf = self.numbers.of(node.id)
-        box["nan"] = int(box["nan"]) + nan
-        box["inf"] = int(box["inf"]) + inf
-        box["bad"] = box["bad"] or bool(nan or inf)
-        if high is not None:
-            before = box["max"]
-            box["max"] = max(high, float(before)) if before is not None else high
+        box["reached"] += node.id in self.reach.nodes
+        box["is_origin"] = box["is_origin"] or node.id == self.reach.origin
+        self._members.setdefault(box["id"], []).append(node.id)
+
+    def measure(self) -> None:
+        """Give the boxes the numbers of the nodes in them."""
+        if self.numbers is not None:
+            for number, nodes in self._members.items():
+                _measure(self.boxes[number], np.array(nodes), self.numbers)
 
     def _label(self, node: Node, slot: int, source: Output | Outside) -> str:
         if isinstance(source, Outside):
             return source.name
         kind = self.kinds.get((source.node.id, source.slot))
         return f":{source.slot}" if kind is None else f"{kind.dtype}{list(kind.shape)}"
+
+
+def _measure(box: Box, nodes: NDArray[np.int64], numbers: NodeNumbers) -> None:
+    nodes = nodes[nodes < len(numbers.rows)]
+    nodes = nodes[numbers.rows[nodes] > 0]
+    if not len(nodes):
+        return
+    box["nan"], box["inf"] = int(numbers.nan[nodes].sum()), int(numbers.inf[nodes].sum())
+    box["bad"] = bool(box["nan"] or box["inf"])
+    box["max"] = float(np.fmax.reduce(numbers.max[nodes]))
+    box["mean_abs"] = float(np.fmax.reduce(numbers.mean_abs[nodes]))
+    box["zero_share"] = float(numbers.zero[nodes].sum() / max(1, numbers.elements[nodes].sum()))
 
 
 def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:
@@ -164,6 +195,11 @@ def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str
         "nan": 0,
         "inf": 0,
         "max": None,
+        "mean_abs": None,
+        "zero_share": None,
+        "node_class": "",
         "hits": 0,
         "bad": False,
+        "reached": 0,
+        "is_origin": False,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from opscope.events import Node, Phase
 from opscope.views.rank_view import NodeNumbers, RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import LineMark, SourceFile, SourceFiles, SourceText
+    from opscope.views.source_answers import LineMark, SourceFile, SourceFiles, SourceText
 
 _OPS_SHOWN = 8
 
@@ -21,12 +21,7 @@ def source_files(view: RankView, step: int | None = None) -> SourceFiles:
     """The files that operators came from, in the order they were first seen."""
     at = view.step_at(step)
     numbers, hits = view.numbers(at), view.hits_by_node()
-    files: dict[str, dict[int, list[Node]]] = {}
-    for node in view.nodes.values():
-        where = line_of(node)
-        if where is not None:
-            files.setdefault(where[0], {}).setdefault(where[1], []).append(node)
-    found = [_file(file, lines, numbers, hits) for file, lines in files.items()]
+    found = [_file(file, lines, numbers, hits) for file, lines in nodes_by_line(view).items()]
     return {"step": at, "files": found}
 
 
@@ -34,17 +29,27 @@ def source_text(view: RankView, file: str, step: int | None = None) -> SourceTex
     """One file with its marks."""
     at = view.step_at(step)
     numbers, hits = view.numbers(at), view.hits_by_node()
-    lines: dict[int, list[Node]] = {}
-    for node in view.nodes.values():
-        where = line_of(node)
-        if where is not None and where[0] == file:
-            lines.setdefault(where[1], []).append(node)
+    lines = nodes_by_line(view).get(file, {})
     return {
         "file": file,
         "step": at,
         "text": view.reader.recording.source(file),
         "marks": [_mark(line, lines[line], numbers, hits) for line in sorted(lines)],
     }
+
+
+def nodes_by_line(view: RankView) -> Mapping[str, Mapping[int, Sequence[Node]]]:
+    """The nodes of each line of each file, in the order in which these were first seen."""
+    return view.once("lines", lambda: _nodes_by_line(view.nodes.values()))
+
+
+def _nodes_by_line(nodes: Iterable[Node]) -> dict[str, dict[int, list[Node]]]:
+    files: dict[str, dict[int, list[Node]]] = {}
+    for node in nodes:
+        where = line_of(node)
+        if where is not None:
+            files.setdefault(where[0], {}).setdefault(where[1], []).append(node)
+    return files
 
 
 def line_of(node: Node) -> tuple[str, int] | None:
@@ -56,7 +61,7 @@ def line_of(node: Node) -> tuple[str, int] | None:
 
 
 def _file(
-    file: str, lines: dict[int, list[Node]], numbers: NodeNumbers | None, hits: Counter[int]
+    file: str, lines: Mapping[int, Sequence[Node]], numbers: NodeNumbers | None, hits: Counter[int]
 ) -> SourceFile:
     marks = [_mark(line, nodes, numbers, hits) for line, nodes in lines.items()]
     worst = max(marks, key=_badness, default=None)

@@ -18,7 +18,7 @@ from opscope.views.node_details import find_node, numbers_of
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Numbers
+    from opscope.views.node_answers import Numbers
     from opscope.views.value_answers import PictureKind, ValueFacts, ValueHit
 
 _HITS = 50

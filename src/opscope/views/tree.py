@@ -12,7 +12,7 @@ from opscope.events import Node, Phase
 from opscope.views.rank_view import RankView
 
 if TYPE_CHECKING:
-    from opscope.views.answers import Branch, NodeList, ScopeLine
+    from opscope.views.node_answers import Branch, NodeList, ScopeLine
 
 KINDS = ("weight", "gradient", "activation")
 """Classes of nodes: those that update a parameter, compute its gradient, and all others."""

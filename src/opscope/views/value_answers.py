@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
-from opscope.views.answers import Count, HitLine, Number, Numbers
+from opscope.views.answers import Count, Number
+from opscope.views.hit_answers import HitLine
+from opscope.views.node_answers import Numbers
 
 
 class Extreme(TypedDict):

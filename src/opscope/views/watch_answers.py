@@ -7,7 +7,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from opscope.views.answers import HitLine, Number
+from opscope.views.answers import Number
+from opscope.views.hit_answers import HitLine
 
 
 class SelectedValue(TypedDict):
@@ -90,6 +91,18 @@ class ThresholdHistory(TypedDict):
     """A threshold that nothing so far passes, with some room."""
 
 
+class ExpressionThreshold(TypedDict):
+    """A number in an expression that something is compared with."""
+
+    measured: str
+    """What is compared with it."""
+    sign: str
+    value: Number
+    start: int
+    """The characters of the text that it stands at."""
+    end: int
+
+
 class RankRow(TypedDict):
     """How a rank stands beside the others."""
 
@@ -125,3 +138,30 @@ class RanksCompared(TypedDict):
     differences: Sequence[RankDifference]
     steps: int
     """How many steps were compared."""
+
+
+class ParameterFacts(TypedDict):
+    """A parameter of a condition."""
+
+    name: str
+    words: str
+    """The same for people."""
+    unit: str
+    low: float | None
+    high: float | None
+    default: Number | None
+    allowed: str
+    """What a value must be, in words."""
+    is_threshold: bool
+    """Whether it is one of those of which at least one must be given."""
+
+
+class ConditionFacts(TypedDict):
+    """A condition that watchpoints can have."""
+
+    abbr: str
+    id: str
+    target: str
+    summary: str
+    nonfinite: bool
+    parameters: Sequence[ParameterFacts]

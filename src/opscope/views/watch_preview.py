@@ -12,6 +12,8 @@ import numpy as np
 from opscope.analysis.opened import Opened
 from opscope.errors import OpscopeError
 from opscope.judge.condition import STEPS
+from opscope.judge.conditions.expression import measuring
+from opscope.judge.expression_thresholds import thresholds
 from opscope.judge.hits import Hit
 from opscope.judge.watch_set import WatchSet
 from opscope.judge.watchpoint import Watchpoint
@@ -51,19 +53,35 @@ def preview(reader: Opened, view: RankView, watchpoint: Watchpoint, last: int) -
 def threshold_history(
     reader: Opened, view: RankView, watchpoint: Watchpoint, parameter: str, last: int
 ) -> ThresholdHistory:
-    """What a threshold of a watchpoint would have been compared with, step by step."""
+    """What a threshold of a watchpoint would have been compared with, step by step.
+
+    Those of an expression are called by their places in it, from 0 on.
+    """
+    probe, name, above = _probe(watchpoint, parameter)
+    steps = view.recorded_steps[-last:]
+    nodes = max(1, len(view.nodes))
+    steps = steps[-max(2, _NUMBERS // nodes) :]
+    checked = reader.check(WatchSet([probe]), ranks=[view.rank], steps=steps)
+    found = [(hit.step, hit.actual[name]) for hit in checked.hits if _has(hit, name)]
+    return _history(parameter, above, found)
+
+
+def _probe(watchpoint: Watchpoint, parameter: str) -> tuple[Watchpoint, str, bool]:
+    """A watchpoint that every value hits, what it calls the number, and whether above hits."""
+    if watchpoint.condition.expression:
+        found = thresholds(watchpoint.condition.expression)
+        if not parameter.isdecimal() or int(parameter) >= len(found):
+            there = ", ".join(map(str, range(len(found)))) or "none"
+            raise OpscopeError(f"{watchpoint.text} has no threshold {parameter}; there are {there}")
+        asked = found[int(parameter)]
+        probe = replace(watchpoint, condition=measuring(asked.measured), enabled=True)
+        return probe, asked.measured, asked.above
     names = [known.name for known in watchpoint.condition.thresholds]
     if parameter not in names:
         there = ", ".join(names) or "none"
         raise OpscopeError(f"{watchpoint.text} has no threshold {parameter}; there are {there}")
     above = not parameter.endswith("_lt")
-    steps = view.recorded_steps[-last:]
-    nodes = max(1, len(view.nodes))
-    steps = steps[-max(2, _NUMBERS // nodes) :]
-    probe = _with_every_value(watchpoint, parameter, above)
-    checked = reader.check(WatchSet([probe]), ranks=[view.rank], steps=steps)
-    found = [(hit.step, hit.actual[parameter]) for hit in checked.hits if _has(hit, parameter)]
-    return _history(parameter, above, found)
+    return _with_every_value(watchpoint, parameter, above), parameter, above
 
 
 def _with_every_value(watchpoint: Watchpoint, parameter: str, above: bool) -> Watchpoint:

@@ -51,8 +51,13 @@ export interface Box {
   nan: number | string;
   inf: number | string;
   max: number | "NaN" | "Infinity" | "-Infinity" | null;
+  mean_abs: number | "NaN" | "Infinity" | "-Infinity" | null;
+  zero_share: number | "NaN" | "Infinity" | "-Infinity" | null;
+  node_class: string;
   hits: number;
   bad: boolean;
+  reached: number;
+  is_origin: boolean;
 }
 
 /** Operators in the order of time; all lists but `names` are equally long. */
@@ -155,6 +160,15 @@ export interface EndedRank {
   has_ring: boolean;
 }
 
+/** A number in an expression that something is compared with. */
+export interface ExpressionThreshold {
+  measured: string;
+  sign: string;
+  value: number | "NaN" | "Infinity" | "-Infinity";
+  start: number;
+  end: number;
+}
+
 /** Where an element is: in the value, and in the rows and columns it is shown as. */
 export interface Extreme {
   index: number[];
@@ -208,6 +222,31 @@ export interface HitGroup {
   node: number | null;
   name: string;
   where: string;
+}
+
+/** Hits of the same kind together, a page of them. */
+export interface HitGroups {
+  total: number;
+  hits: number;
+  groups: HitHistory[];
+}
+
+/** The same with how it went on. */
+export interface HitHistory {
+  condition: string;
+  label: string;
+  count: number;
+  first_step: number;
+  last_step: number;
+  message: string;
+  node: number | null;
+  name: string;
+  where: string;
+  watchpoint: number;
+  parameter: string;
+  params: Record<string, number | "NaN" | "Infinity" | "-Infinity">;
+  steps: number[];
+  actual: Record<string, (number | "NaN" | "Infinity" | "-Infinity" | null)[]>;
 }
 
 /** One hit of a watchpoint. */
@@ -380,6 +419,23 @@ export interface NodeList {
   total: number;
   step: number | null;
   nodes: NodeLine[];
+}
+
+/** NaN or Inf that did no harm; it is no hit. */
+export interface NoteLine {
+  kind: string;
+  step: number;
+  message: string;
+  node: number | null;
+  name: string;
+  slot: number;
+  where: string;
+}
+
+/** What did no harm, in the order it was noted, a page of it. */
+export interface Notes {
+  total: number;
+  notes: NoteLine[];
 }
 
 /** The statistics of one value; see docs/statistics.md. */
@@ -995,6 +1051,7 @@ export interface Verdict {
   text: string[];
   step: number | null;
   hits: number;
+  notes: number;
   groups: HitGroup[];
   state: string;
 }

@@ -77,6 +77,22 @@ export function Control() {
   );
 }
 
+/** What to do with a training that is held: go on, or end it. */
+export function Onward() {
+  const t = useTexts();
+  const { place, run } = useLooking();
+  const live = useAnswer<LiveState>(run?.live ? `${runPath(place.run)}/live` : null);
+  if (!run?.live || !isPaused(live.data)) return null;
+  return (
+    <span class="onward">
+      <button class="main" onClick={() => void tell(place.run, "continue")} title={t("continue_tip")}>
+        ▶ {t("continue")}
+      </button>
+      <Stop onStop={() => void tell(place.run, "terminate")} />
+    </span>
+  );
+}
+
 /** Ends training when asked twice. */
 function Stop({ onStop }: { onStop: () => void }) {
   const t = useTexts();

@@ -1,4 +1,5 @@
 // The selected node, in full.
+import { useRef } from "preact/hooks";
 import { useAnswer } from "../api/client";
 import { tell } from "../api/control";
 import type { HitLine, NodeDetails } from "../api/types";
@@ -23,8 +24,11 @@ export function Details() {
     place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     moving,
   );
+  const from = useRef("");
+  const here = `${place.run} ${place.rank}`;
+  if (!answer.stale) from.current = here;
   if (place.node === null) return <Empty say="details_empty" />;
-  if (!answer.data) return <Waiting answer={answer} />;
+  if (!answer.data || from.current !== here) return <Waiting answer={answer} />;
   return <NodePanel node={answer.data} stale={answer.stale} />;
 }
 

@@ -1,43 +1,58 @@
 // Hits in the order of execution, with what was asked for and what was found.
-import { useState } from "preact/hooks";
 import { runPath, useAnswer } from "../api/client";
-import type { HitLine, Hits } from "../api/types";
+import type { HitGroups, HitHistory, HitLine, Hits } from "../api/types";
 import type { WatchpointLine } from "../api/watch";
 import { count, short, shownPlace } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty } from "../parts/empty";
 import { Name } from "../parts/name";
-import { usePaged } from "../parts/paged";
+import { seen, usePaged } from "../parts/paged";
 import { VirtualList } from "../parts/virtual";
 import { hitsCode } from "../python";
 import { aboutRank, useLooking } from "../state/looking";
 import { go, select } from "../state/place";
-import { openValue } from "../tensor/state";
 import { useTexts } from "../texts";
+import { GraphChoice } from "./graph_choice";
+import { GROUP_ROW, GroupItem } from "./hit_groups";
+import { askedWords, ViewButton } from "./hit_parts";
+import { NoteList } from "./notes";
 
 const ROW = 56;
 
 export function HitList() {
-  const t = useTexts();
-  const { place, run, strip, step } = useLooking();
-  const [onlyStep, setOnlyStep] = useState(false);
-  const filters = {
-    watchpoint: place.point || null,
-    graph: place.graph || null,
-    step: onlyStep ? (place.step ?? step) : null,
-  };
-  const list = usePaged<Hits, HitLine>(
-    aboutRank(place, "hits", filters),
-    (first, size) => aboutRank(place, "hits", { ...filters, first: first || null, count: size }),
-    (answer) => answer.hits,
-  );
-  const points = useAnswer<WatchpointLine[]>(run?.live ? `${runPath(place.run)}/watchpoints` : null);
-  const isFiltered = onlyStep || place.point !== 0 || place.graph !== "";
-  if (list.total === 0 && !isFiltered)
-    return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
+  const { place, run, verdict } = useLooking();
+  const none = verdict?.hits === 0;
   return (
     <>
-      <div class="filters pair">
+      {(!none || (run?.ranks.length ?? 0) > 1) && <Filters />}
+      {none ? <NoHits /> : place.flat ? <Each /> : <Groups />}
+      <NoteList />
+    </>
+  );
+}
+
+function NoHits() {
+  const { run } = useLooking();
+  return run?.lacks.hits ? <p class="empty">{run.lacks.hits}</p> : <Empty say="hits_empty" />;
+}
+
+type Filter = Record<string, string | number | null>;
+
+function useFilters(): Filter {
+  const { place, step } = useLooking();
+  return {
+    watchpoint: place.point || null,
+    graph: place.graph || null,
+    step: place.only ? (place.step ?? step) : null,
+  };
+}
+
+function Filters() {
+  const t = useTexts();
+  const { place, run, strip } = useLooking();
+  return (
+    <div class="filters">
+      <div class="pair">
         <select
           aria-label={t("any_watchpoint")}
           value={place.point}
@@ -50,33 +65,96 @@ export function HitList() {
             </option>
           ))}
         </select>
-        <select
-          aria-label={t("any_graph")}
-          value={place.graph}
-          onChange={(e) => go({ graph: e.currentTarget.value }, true)}
-        >
-          <option value="">{t("any_graph")}</option>
-          <option value="0">{t("graph_0")}</option>
-          <option value="1">{t("graph_1")}</option>
-        </select>
+        <GraphChoice />
+        {run && run.ranks.length > 1 && (
+          <select
+            aria-label={t("rank")}
+            value={place.rank}
+            onChange={(e) => go({ rank: Number(e.currentTarget.value), node: null, file: "", line: 0 })}
+          >
+            {run.ranks.map((rank) => (
+              <option key={rank.rank} value={rank.rank}>
+                {t("rank")} {rank.rank}
+              </option>
+            ))}
+          </select>
+        )}
+      </div>
+      <div class="pair">
         <button
-          class={onlyStep ? "chip on" : "chip"}
-          aria-pressed={onlyStep}
-          onClick={() => setOnlyStep(!onlyStep)}
+          class={place.only ? "chip on" : "chip"}
+          aria-pressed={place.only}
+          onClick={() => go({ only: !place.only }, true)}
         >
           {t("this_step")}
         </button>
+        <button
+          class={place.flat ? "chip" : "chip on"}
+          aria-pressed={!place.flat}
+          title={t("hits_grouped_tip")}
+          onClick={() => go({ flat: !place.flat }, true)}
+        >
+          {t("hits_grouped")}
+        </button>
       </div>
-      <div class="listhead">
-        <span class="faint">
-          {list.total === undefined ? t("loading") : t("hits_total", count(list.total))}
-        </span>
-        <span class="grow" />
-        <CopyMenu
-          json={() => Array.from({ length: list.total ?? 0 }, (_, index) => list.at(index)).filter(Boolean)}
-          python={() => hitsCode(run?.path ?? "last")}
-        />
-      </div>
+    </div>
+  );
+}
+
+function Head({ say, json }: { say: string; json: () => unknown }) {
+  const { run } = useLooking();
+  return (
+    <div class="listhead">
+      <span class="faint">{say}</span>
+      <span class="grow" />
+      <CopyMenu json={json} python={() => hitsCode(run?.path ?? "last")} />
+    </div>
+  );
+}
+
+/** Hits of the same kind together. */
+function Groups() {
+  const t = useTexts();
+  const { place } = useLooking();
+  const filters = useFilters();
+  const list = usePaged<HitGroups, HitHistory>(
+    aboutRank(place, "hits/groups", filters),
+    (first, size) => aboutRank(place, "hits/groups", { ...filters, first: first || null, count: size }),
+    (answer) => answer.groups,
+  );
+  const said = list.latest && t("hits_groups", count(list.latest.hits), count(list.latest.total));
+  return (
+    <>
+      <Head say={said ?? t("loading")} json={() => seen(list)} />
+      <VirtualList
+        count={list.total ?? 0}
+        height={GROUP_ROW}
+        onRange={list.see}
+        role="list"
+        label={t("hits")}
+        row={(index) => <GroupItem key={index} group={list.at(index)} />}
+      />
+    </>
+  );
+}
+
+/** Each hit, in the order of execution. */
+function Each() {
+  const t = useTexts();
+  const { place, run } = useLooking();
+  const filters = useFilters();
+  const list = usePaged<Hits, HitLine>(
+    aboutRank(place, "hits", filters),
+    (first, size) => aboutRank(place, "hits", { ...filters, first: first || null, count: size }),
+    (answer) => answer.hits,
+  );
+  const points = useAnswer<WatchpointLine[]>(run?.live ? `${runPath(place.run)}/watchpoints` : null);
+  return (
+    <>
+      <Head
+        say={list.total === undefined ? t("loading") : t("hits_total", count(list.total))}
+        json={() => seen(list)}
+      />
       <VirtualList
         count={list.total ?? 0}
         height={ROW}
@@ -108,10 +186,9 @@ function HitItem({ hit, outdated }: { hit: HitLine | undefined; outdated: boolea
   const chosen = hit.node !== null && hit.node === place.node && hit.step === place.step;
   const open = (): void =>
     hit.node === null ? go({ step: hit.step }) : select(hit.node, { step: hit.step });
-  const asked = Object.entries(hit.params).map(([name, found]) => `${name} ${short(found)}`);
   const found = Object.entries(hit.actual).map(([name, number]) => `${name} ${short(number)}`);
   const numbers = [
-    asked.length ? `${t("threshold")} ${asked.join(", ")}` : "",
+    askedWords(hit.params, t),
     found.length ? `${t("actual")} ${found.join(", ")}` : "",
   ].filter(Boolean);
   return (
@@ -135,7 +212,9 @@ function HitItem({ hit, outdated }: { hit: HitLine | undefined; outdated: boolea
           </span>
         )}
         <span class="where">{shownPlace(hit.where)}</span>
-        {hit.node !== null && <ViewButton hit={hit} node={hit.node} />}
+        {hit.node !== null && (
+          <ViewButton node={hit.node} value={`${hit.io ?? "output"}:${hit.slot}`} step={hit.step} />
+        )}
       </div>
       <div class="itemline clip">{hit.message}</div>
       <div class="itemline small">
@@ -144,18 +223,5 @@ function HitItem({ hit, outdated }: { hit: HitLine | undefined; outdated: boolea
         <span class="faint clip">{numbers.join(" · ")}</span>
       </div>
     </div>
-  );
-}
-
-function ViewButton({ hit, node }: { hit: HitLine; node: number }) {
-  const t = useTexts();
-  const view = (event: MouseEvent): void => {
-    event.stopPropagation();
-    openValue(node, `${hit.io ?? "output"}:${hit.slot}`, { step: hit.step });
-  };
-  return (
-    <button class="chip" onClick={view}>
-      {t("view_value")}
-    </button>
   );
 }

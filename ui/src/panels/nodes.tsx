@@ -6,13 +6,14 @@ import { CopyMenu } from "../parts/copy";
 import { Empty } from "../parts/empty";
 import { Name } from "../parts/name";
 import { BadCount, Range } from "../parts/number";
-import { usePaged } from "../parts/paged";
+import { seen, usePaged } from "../parts/paged";
 import { PhaseMark } from "../parts/phase";
 import { VirtualList } from "../parts/virtual";
 import { nodesCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
 import { go, here, select } from "../state/place";
 import { named, useTexts } from "../texts";
+import { GraphChoice } from "./graph_choice";
 
 const ROW = 38;
 const PHASES = ["forward", "backward", "optimizer", "eval", "data", "setup"];
@@ -21,7 +22,7 @@ const KINDS = ["weight", "gradient", "activation"];
 export function NodeListPanel() {
   const t = useTexts();
   const { place, run, moving } = useLooking();
-  const filters = { text: place.text, phase: place.phase, kind: place.kind, op_type: place.op };
+  const filters = { text: place.text, phase: place.phase, kind: place.kind, op_type: place.op, graph: place.graph };
   const key = aboutStep(place, "nodes", filters);
   const list = usePaged<NodeList, NodeLine>(
     key,
@@ -33,7 +34,7 @@ export function NodeListPanel() {
     <>
       <div class="filters">
         <Typed id="filter" say={t("filter")} value={place.text} onChange={(text) => go({ text }, true)} />
-        <div class="pair">
+        <div class="fourfilters">
           <select
             aria-label={t("any_phase")}
             value={place.phase}
@@ -58,6 +59,7 @@ export function NodeListPanel() {
               </option>
             ))}
           </select>
+          <GraphChoice />
           <Typed id="op" say={t("any_op")} value={place.op} onChange={(op) => go({ op }, true)} />
         </div>
       </div>
@@ -67,7 +69,7 @@ export function NodeListPanel() {
         </span>
         <span class="grow" />
         <CopyMenu
-          json={() => ({ ...filters, nodes: seen(list.at, list.total) })}
+          json={() => ({ ...filters, nodes: seen(list) })}
           python={() => nodesCode(run?.path ?? "last", here().text)}
         />
       </div>
@@ -84,15 +86,6 @@ export function NodeListPanel() {
       />
     </>
   );
-}
-
-function seen(at: (index: number) => NodeLine | undefined, total = 0): NodeLine[] {
-  const found: NodeLine[] = [];
-  for (let index = 0; index < total; index++) {
-    const node = at(index);
-    if (node) found.push(node);
-  }
-  return found;
 }
 
 export function NodeItem({ node, chosen }: { node: NodeLine | undefined; chosen: boolean }) {

@@ -6,7 +6,7 @@ import { count, shownPlace } from "../format";
 import { Name } from "../parts/name";
 import { PhaseMark } from "../parts/phase";
 import { aboutStep, useLooking } from "../state/looking";
-import { go, select } from "../state/place";
+import { listNodes, select } from "../state/place";
 import { useTexts } from "../texts";
 
 const SHOWN = 12;
@@ -31,7 +31,7 @@ export function Search() {
     document.querySelector<HTMLInputElement>("#search")?.blur();
   };
   const choose = (node: NodeLine): void => (select(node.id), close());
-  const showAll = (): void => (go({ list: "nodes", text: asked, phase: "", kind: "", op: "" }), close());
+  const showAll = (): void => (listNodes(asked), close());
   const onKey = (event: KeyboardEvent): void => {
     const rows = found?.nodes.length ?? 0;
     if (event.key === "ArrowDown") setAt(Math.min(rows, at + 1));

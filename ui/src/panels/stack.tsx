@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { NodeDetails, StackLine } from "../api/types";
 import { fileName } from "../format";
-import { go } from "../state/place";
+import { go, listNodes } from "../state/place";
 import { useTexts } from "../texts";
 
 export function Stack({ node }: { node: NodeDetails }) {
@@ -42,7 +42,7 @@ function Frame({ frame, first }: { frame: StackLine; first: boolean }) {
           class="quiet"
           title={t("search_line")}
           aria-label={t("search_line")}
-          onClick={() => go({ list: "nodes", text: place, phase: "", kind: "", op: "" })}
+          onClick={() => listNodes(place)}
         >
           ⌕
         </button>

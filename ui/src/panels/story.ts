@@ -36,10 +36,26 @@ export interface Story {
   advice: string;
   inputs: StoryValue[];
   outputs: StoryValue[];
-  reached: { loss: boolean; gradients: number; parameters: number };
+  reached: { loss: boolean; gradients: number; parameters: number; buffers: number; state: number };
   spread: { values: number; of: number } | null;
   before: StoryPlace[];
   abnormal: { step: number; name: string; where: string; largest: Num; before: Num } | null;
+  /** How values grew, step by step, before they overflowed. */
+  divergence: Divergence | null;
+  /** The element, row or parameter to blame, in words. */
+  culprit: string;
+  /** What the input was in the steps before. */
+  history: { step: number; min: Num; max: Num }[];
+  /** In how many more places NaN or Inf began and arrived. */
+  others: number;
+}
+export interface Divergence {
+  what: string;
+  since: number;
+  factor: Num;
+  from: Num;
+  to: Num;
+  first: string;
 }
 
 type Unknown = Record<string, unknown>;
@@ -71,9 +87,15 @@ export function storyOf(verdict: Verdict): Story | null {
       loss: reached?.loss === true,
       gradients: Number(reached?.gradients ?? 0),
       parameters: Number(reached?.parameters ?? 0),
+      buffers: Number(reached?.buffers ?? 0),
+      state: Number(reached?.state ?? 0),
     },
     spread: part(found.spread) as Story["spread"],
     before: list<StoryPlace>(found.before),
     abnormal: part(found.abnormal) as Story["abnormal"],
+    divergence: part(found.divergence) as Story["divergence"],
+    culprit: text(found.culprit),
+    history: list(found.history),
+    others: Number(found.others ?? 0),
   };
 }

@@ -5,9 +5,10 @@ import { count, kind, short, shownPlace } from "../format";
 import { Name } from "../parts/name";
 import { Figure, Range } from "../parts/number";
 import { PhaseMark } from "../parts/phase";
-import { go, select } from "../state/place";
+import { go, listNodes, select } from "../state/place";
 import { useTexts } from "../texts";
-import type { Story, StoryValue } from "./story";
+import { Onward } from "./control";
+import type { Divergence, Story, StoryValue } from "./story";
 
 export function StoryPanel({ verdict, story }: { verdict: Verdict; story: Story | null }) {
   const t = useTexts();
@@ -58,11 +59,17 @@ function Origin({ story }: { story: Story }) {
         <span class="faint"> {story.op}</span>
         {story.forward && <div class="faint">{t("v_gradient_of", story.forward)}</div>}
       </Fact>
+      {story.divergence && (
+        <Fact label={t("v_growth")}>
+          <Growth of={story.divergence} />
+        </Fact>
+      )}
       {story.code && (
         <Fact label={t("v_code")}>
           <code class="where">{shownPlace(story.where)}</code> <code>{story.code}</code>
         </Fact>
       )}
+      {story.culprit && <Fact label={t("v_culprit")}>{story.culprit}</Fact>}
       <Fact label={t("v_inputs")}>
         {story.inputs.map((input) => (
           <ValueLine key={input.slot} of={input} />
@@ -78,6 +85,10 @@ function Origin({ story }: { story: Story }) {
           <b>{story.advice}</b>
         </Fact>
       )}
+      <dt />
+      <dd>
+        <Onward />
+      </dd>
     </>
   );
 }
@@ -89,11 +100,23 @@ function Surroundings({ story }: { story: Story }) {
     story.reached.loss ? t("v_the_loss") : "",
     story.reached.gradients ? t("v_gradients", story.reached.gradients) : "",
     story.reached.parameters ? t("v_parameters", story.reached.parameters) : "",
+    story.reached.buffers ? t("v_buffers", story.reached.buffers) : "",
+    story.reached.state ? t("v_state") : "",
     story.spread ? t("v_spread", count(story.spread.values), count(story.spread.of)) : "",
   ].filter(Boolean);
   return (
     <>
       {reached.length > 0 && <Fact label={t("v_reached")}>{reached.join(" · ")}</Fact>}
+      {story.others > 0 && <Fact label={t("v_elsewhere")}>{t("v_more_births", story.others)}</Fact>}
+      {story.history.length > 0 && (
+        <Fact label={t("v_history")}>
+          {story.history.map((each) => (
+            <button key={each.step} class="link line" onClick={() => go({ step: each.step })}>
+              {t("step")} {each.step} <Range low={each.min} high={each.max} />
+            </button>
+          ))}
+        </Fact>
+      )}
       {story.abnormal && (
         <Fact label={t("v_abnormal")}>
           <button class="link" onClick={() => go({ step: story.abnormal!.step })}>
@@ -112,6 +135,24 @@ function Surroundings({ story }: { story: Story }) {
           ))}
         </Fact>
       )}
+    </>
+  );
+}
+
+/** Since when values grew, how fast, and where first. */
+function Growth({ of }: { of: Divergence }) {
+  const t = useTexts();
+  return (
+    <>
+      <button class="link" onClick={() => go({ step: of.since })}>
+        {t("v_grew", of.since, of.what, short(of.factor), short(of.from), short(of.to))}
+      </button>
+      <div class="line">
+        {t("v_grew_first")}{" "}
+        <button class="link" onClick={() => listNodes(of.first)}>
+          <Name of={of.first} tail={30} />
+        </button>
+      </div>
     </>
   );
 }

@@ -22,7 +22,6 @@ type Row = { depth: number; scope?: ScopeLine; node?: NodeLine; aside?: Aside; o
 type Aside = { key: string; phase: string; count: number };
 type Trend = { values: HeatMap["values"][number]; bad: number[] };
 const TREND_STEPS = 20;
-const TREND_DEPTH = 6;
 const ASIDE = ["setup", "data"];
 const FEW = 3;
 
@@ -38,7 +37,7 @@ export function ModelTree() {
   const root = useAnswer<Branch>(aboutStep(place, "tree"), moving);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const branches = useBranches(open);
-  const trends = useTrends();
+  const trends = useTrends(open);
   const details = useAnswer<NodeDetails>(
     place.node === null ? null : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     moving,
@@ -207,23 +206,31 @@ function flatten(
   return rows;
 }
 
-/** What each scope did over the steps; only a sketch, so while training runs it is seldom renewed. */
-function useTrends(): ReadonlyMap<string, Trend> {
+/** What the scopes that are shown computed over the steps, each asked for with those beside it. */
+function useTrends(open: ReadonlySet<string>): ReadonlyMap<string, Trend> {
   const { place, run, strip } = useLooking();
   const last = lastForSketches(run, place.rank, strip);
   const wanted = (strip?.recorded.length ?? 0) > 1;
-  const answer = useAnswer<HeatMap>(
-    wanted
-      ? aboutRank(place, "heatmap", { stat: "max", depth: TREND_DEPTH, columns: TREND_STEPS, last })
-      : null,
-    false,
-  );
-  return useMemo(() => {
-    const map = answer.data;
-    return new Map(
-      map?.scopes.map((name, index) => [name, { values: map.values[index]!, bad: map.bad[index]! }]),
-    );
-  }, [answer.data]);
+  const [found, setFound] = useState<ReadonlyMap<string, Trend>>(new Map());
+  useEffect(() => setFound(new Map()), [place.run, place.rank]);
+  useEffect(() => {
+    if (!wanted) return;
+    let current = true;
+    const add = (map: HeatMap): void => {
+      if (!current) return;
+      const more = map.scopes.map((name, index): [string, Trend] => [
+        name,
+        { values: map.values[index]!, bad: map.bad[index]! },
+      ]);
+      setFound((old) => new Map([...old, ...more]));
+    };
+    for (const scope of ["", ...open].filter((key) => !key.includes("#"))) {
+      const query = { stat: "max", scope, depth: 1, columns: TREND_STEPS, last };
+      ask<HeatMap>(aboutRank(place, "heatmap", query)).then(add, () => undefined);
+    }
+    return () => void (current = false);
+  }, [open, place.run, place.rank, last, wanted]);
+  return found;
 }
 
 /** Answers for the open scopes; those before stay until newer ones have come. */

@@ -1,8 +1,10 @@
 // The verdict: one sentence that says what is wrong, and opens to the whole story.
-import type { Answer } from "../api/client";
+import { runPath, useAnswer, type Answer } from "../api/client";
 import type { Verdict } from "../api/types";
+import type { WatchpointLine } from "../api/watch";
 import { brief, count, shownPlace, splitPlace } from "../format";
 import { CopyMenu } from "../parts/copy";
+import { Figure } from "../parts/number";
 import { hitsCode } from "../python";
 import { useLooking } from "../state/looking";
 import { go, select } from "../state/place";
@@ -44,6 +46,11 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
             {t("rank")} {rank.rank} <span class="hits">{brief(rank.hits)}</span>
           </button>
         ))}
+        {verdict.notes > 0 && (
+          <button title={t("v_noted_tip")} onClick={() => go({ list: "hits" })}>
+            {t("v_noted", count(verdict.notes))}
+          </button>
+        )}
         <span class="grow" />
         {splitPlace(where) && <button onClick={() => there({ view: "source" })}>{t("show_line")}</button>}
         {node !== null && <button onClick={() => there({ view: "graph" })}>{t("show_node")}</button>}
@@ -76,7 +83,7 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
             · <code>{shownPlace(story.where)}</code>
           </>
         )}{" "}
-        · {story.what}
+        {story.divergence && <> · {t("v_diverges", story.divergence.since)}</>} · {story.what}
       </>
     );
   }
@@ -95,12 +102,34 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
       </>
     );
   }
-  const match = /^Nothing wrong was found in (\d+)/.exec(verdict.sentence);
-  return match ? (
+  return <Calm verdict={verdict} />;
+}
+
+/** Nothing is wrong: what is watched, and how it goes. */
+function Calm({ verdict }: { verdict: Verdict }) {
+  const t = useTexts();
+  const { place, run, strip } = useLooking();
+  const points = useAnswer<WatchpointLine[]>(run?.live ? `${runPath(place.run)}/watchpoints` : null);
+  const steps = /^Nothing wrong was found in (\d+)/.exec(verdict.sentence)?.[1];
+  if (steps === undefined) return <>{verdict.sentence}</>;
+  const watching = points.data?.filter((point) => point.enabled !== false) ?? [];
+  const losses = (strip?.loss ?? []).filter((loss) => loss !== null);
+  const [first, last] = [losses[0], losses[losses.length - 1]];
+  return (
     <span title={t("v_nothing_tip")}>
-      {t("v_nothing", match[1]!)} · {verdict.state}
+      {t("v_nothing", steps)} · {verdict.state}
+      {watching.length > 0 && (
+        <span title={watching.map((point) => point.name || point.condition).join("\n")}>
+          {" "}
+          · {t("v_watching", watching.length)}
+        </span>
+      )}
+      {losses.length > 1 && (
+        <>
+          {" "}
+          · {t("loss")} <Figure of={first} /> → <Figure of={last} />
+        </>
+      )}
     </span>
-  ) : (
-    verdict.sentence
   );
 }

@@ -1,6 +1,7 @@
 // What is done with all watchpoints at once: recommended ones, import, export, clear.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { Change, WatchpointLine } from "../api/watch";
+import { useMenu } from "../parts/menu";
 import { useTexts } from "../texts";
 
 interface Props {
@@ -13,23 +14,8 @@ const MOST_BYTES = 500_000;
 
 export function WatchMenu({ points, onChange, onProblem }: Props) {
   const t = useTexts();
-  const [open, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
+  const { open, setOpen, box } = useMenu();
   const file = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (!open) return;
-    const close = (event: Event): void => {
-      if (event instanceof KeyboardEvent && event.key !== "Escape") return;
-      if (event instanceof MouseEvent && box.current?.contains(event.target as Node)) return;
-      setOpen(false);
-    };
-    document.addEventListener("mousedown", close);
-    document.addEventListener("keydown", close);
-    return () => {
-      document.removeEventListener("mousedown", close);
-      document.removeEventListener("keydown", close);
-    };
-  }, [open]);
   const item = (say: string, act: () => void, disabled = false) => (
     <button role="menuitem" disabled={disabled} onClick={() => (setOpen(false), act())}>
       {say}

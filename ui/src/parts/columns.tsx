@@ -9,7 +9,11 @@ interface Props {
   right: ComponentChildren;
 }
 type SideName = "left" | "right";
-const USUAL = { left: 262, right: 336 };
+/** On wide screens the lists and details are wider as well. */
+const USUAL = {
+  left: Math.round(Math.min(560, Math.max(262, innerWidth * 0.145))),
+  right: Math.round(Math.min(720, Math.max(336, innerWidth * 0.19))),
+};
 const LEAST = 180;
 
 export function Columns({ left, middle, right }: Props) {

@@ -1,6 +1,7 @@
 // The menu of every panel: what it shows, as JSON, as Python, or as a link.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { useTexts } from "../texts";
+import { useMenu } from "./menu";
 
 interface Props {
   json: () => unknown;
@@ -31,23 +32,8 @@ function CopyIcon() {
 
 export function CopyMenu({ json, python }: Props) {
   const t = useTexts();
-  const [open, setOpen] = useState(false);
+  const { open, setOpen, box } = useMenu();
   const [done, setDone] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (!open) return;
-    const close = (event: Event): void => {
-      if (event instanceof KeyboardEvent && event.key !== "Escape") return;
-      if (event instanceof MouseEvent && box.current?.contains(event.target as Node)) return;
-      setOpen(false);
-    };
-    document.addEventListener("mousedown", close);
-    document.addEventListener("keydown", close);
-    return () => {
-      document.removeEventListener("mousedown", close);
-      document.removeEventListener("keydown", close);
-    };
-  }, [open]);
   const copy = (make: () => string) => () => {
     void toClipboard(make()).then(() => {
       setOpen(false);

@@ -5,8 +5,9 @@ import { useStore } from "../state/store";
 
 const PAGE = 100;
 
-export interface Paged<T> {
+export interface Paged<T, A = unknown> {
   total: number | undefined;
+  latest: A | undefined;
   at: (index: number) => T | undefined;
   see: (first: number, last: number) => void;
   error: string;
@@ -18,9 +19,9 @@ export function usePaged<A extends { total: number }, T>(
   path: (first: number, count: number) => string,
   rows: (answer: A) => T[],
   live = true,
-): Paged<T> {
+): Paged<T, A> {
   const now = useStore(revision);
-  const [total, setTotal] = useState<number>();
+  const [latest, setLatest] = useState<A>();
   const [error, setError] = useState("");
   const [, redraw] = useState(0);
   const state = useRef({ key: "", pages: new Map<number, T[]>(), seen: [0, 0] as [number, number] });
@@ -31,7 +32,7 @@ export function usePaged<A extends { total: number }, T>(
         (answer) => {
           if (state.current.key !== asked) return;
           state.current.pages.set(page, rows(answer));
-          setTotal(answer.total);
+          setLatest(answer);
           setError("");
           redraw((n) => n + 1);
         },
@@ -59,5 +60,15 @@ export function usePaged<A extends { total: number }, T>(
   );
   const at = (index: number): T | undefined =>
     state.current.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
-  return { total, at, see, error };
+  return { total: latest?.total, latest, at, see, error };
+}
+
+/** The rows that were asked for so far. */
+export function seen<T>(list: Paged<T>): T[] {
+  const found: T[] = [];
+  for (let index = 0; index < (list.total ?? 0); index++) {
+    const row = list.at(index);
+    if (row !== undefined) found.push(row);
+  }
+  return found;
 }

@@ -25,9 +25,12 @@ export interface Place {
   phase: string;
   kind: string;
   op: string;
-  /** Of the hit list: the watchpoint, 0 for all, and the graph. */
-  point: number;
+  /** Of the lists of nodes and hits: the graph. */
   graph: string;
+  /** Of the hit list: the watchpoint, 0 for all; whether each hit stands for itself, and of this step only. */
+  point: number;
+  flat: boolean;
+  only: boolean;
   /** The statistic of the heat map, its depth, and the steps it shows. */
   stat: string;
   depth: number;
@@ -63,8 +66,10 @@ const START: Place = {
   phase: "",
   kind: "",
   op: "",
-  point: 0,
   graph: "",
+  point: 0,
+  flat: false,
+  only: false,
   stat: "max",
   depth: 4,
   within: "",
@@ -140,6 +145,11 @@ export function go(change: Partial<Place>, replace = false): void {
 /** Choose a node: every view shows where it is. */
 export function select(node: number, change: Partial<Place> = {}): void {
   go({ node, file: "", line: 0, scope: null, pass: 0, ...change });
+}
+
+/** Search the node list, without its filters. */
+export function listNodes(text: string): void {
+  go({ list: "nodes", text: text.slice(-1000), phase: "", kind: "", op: "", graph: "" });
 }
 
 /** Another run, from its beginning. */

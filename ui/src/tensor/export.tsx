@@ -12,9 +12,8 @@ export function Export({ asking, facts }: { asking: Asking; facts: ValueFacts })
   const { run, place } = useLooking();
   const [open, setOpen] = useState(false);
   const [done, setDone] = useState(false);
-  const isFile = facts.held === "dump" || facts.held === "hit";
   const file = (kind: string): string => apiLink(asking.ask(kind, { index: place.index }));
-  const code = pythonOf(run?.path ?? "last", facts, place.index);
+  const code = pythonOf(run?.path ?? "last", facts, asking);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(code).catch(() => undefined);
     setDone(true);
@@ -22,7 +21,7 @@ export function Export({ asking, facts }: { asking: Asking; facts: ValueFacts })
   };
   return (
     <span class="export">
-      {isFile && (
+      {facts.held && (
         <>
           <a class="chip" href={file("npy")} download title={t("download")}>
             .npy
@@ -45,17 +44,27 @@ export function Export({ asking, facts }: { asking: Asking; facts: ValueFacts })
   );
 }
 
-/** Python that has the same elements. */
-export function pythonOf(path: string, facts: ValueFacts, index: string): string {
+/** Python that has the same elements; those that a training holds are asked for over HTTP. */
+export function pythonOf(path: string, facts: ValueFacts, asking: Asking): string {
   const address = JSON.stringify(facts.address);
+  const { index } = asking.place;
   const taken = index ? `[${index}]` : "";
   if (facts.held === "dump" || facts.held === "hit") {
     const rank = facts.rank ? `, rank=${facts.rank}` : "";
     return `${openLine(path)}array = run.value(${address}, step=${facts.step}${rank}).array()${taken}\n`;
   }
-  if (facts.held === "kept")
-    return `# in a terminal: what the training keeps\n# opscope ctl last value ${facts.name} ${index || ":"}\n`;
-  if (facts.held === "parameter")
-    return `# in a terminal: the parameter as it is now\n# opscope ctl last parameter ${facts.parameter} ${index || ":"}\n`;
+  const link = location.origin + apiLink(asking.ask("npy", { index }));
+  if (facts.held) return LIVE.replace("LINK", () => JSON.stringify(link));
   return `${openLine(path)}print(run.value(${address}, step=${facts.step}).stats())\n`;
 }
+
+const LIVE = `import io
+import urllib.request
+
+import numpy as np
+from opscope.access_token import own_token
+
+link = LINK
+request = urllib.request.Request(link, headers={"authorization": f"Bearer {own_token()}"})
+array = np.load(io.BytesIO(urllib.request.urlopen(request).read()))
+`;

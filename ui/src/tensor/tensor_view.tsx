@@ -43,7 +43,7 @@ export function TensorView() {
 function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; live: boolean }) {
   const t = useTensorTexts();
   const { run } = useLooking();
-  const { state, place } = asking;
+  const { state } = asking;
   const looks = LOOKS.filter(
     (look) => (facts.held || !OF_ELEMENTS.includes(look)) && (look !== "pictures" || facts.pictures !== null),
   );
@@ -66,7 +66,7 @@ function Opened({ facts, asking, live }: { facts: ValueFacts; asking: Asking; li
         >
           ⤢
         </button>
-        <CopyMenu json={() => facts} python={() => pythonOf(run?.path ?? "last", facts, place.index)} />
+        <CopyMenu json={() => facts} python={() => pythonOf(run?.path ?? "last", facts, asking)} />
       </div>
       {facts.numbers && <TopNumbers of={facts.numbers} asking={asking} />}
       <Hits facts={facts} />

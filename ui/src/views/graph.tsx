@@ -9,6 +9,7 @@ import { nodesCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
 import { go } from "../state/place";
 import { useTexts } from "../texts";
+import { COLOURS } from "./graph_colours";
 import { Drawing } from "./graph_drawing";
 import { useLayout } from "./layout";
 
@@ -88,10 +89,11 @@ function Tools() {
       <label class="field">
         {t("colour_by")}
         <select value={place.colour} onChange={(e) => go({ colour: e.currentTarget.value }, true)}>
-          <option value="phase">{t("by_phase")}</option>
-          <option value="max">{t("by_max")}</option>
-          <option value="bad">{t("by_bad")}</option>
-          <option value="hits">{t("by_hits")}</option>
+          {COLOURS.map(([name, say]) => (
+            <option key={name} value={name}>
+              {t(say)}
+            </option>
+          ))}
         </select>
       </label>
     </>

@@ -1,41 +1,35 @@
 // The boxes of a graph: operators, scopes, and what comes from elsewhere.
 import { useMemo } from "preact/hooks";
 import type { Box } from "../api/types";
-import { short, value } from "../format";
+import { short } from "../format";
 import { useLooking } from "../state/looking";
 import { go, select } from "../state/place";
 import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
-import { ramp, shares } from "./colours";
+import { looksOf } from "./graph_colours";
 import { BOX_HEIGHT, boxDetail, boxWidth, type Drawn } from "./layout";
 
 interface BoxesProps {
   boxes: Box[];
   layout: Drawn["layout"];
   chosen: string | null;
+  /** Those on the paths of the box that is pointed at or chosen; null when there is none. */
+  onPath: Set<string> | null;
   onOver: (id: string | null) => void;
   onFocus: (id: string) => void;
 }
 
-export function Boxes({ boxes, layout, chosen, onOver, onFocus }: BoxesProps) {
+export function Boxes({ boxes, layout, chosen, onPath, onOver, onFocus }: BoxesProps) {
   const { place } = useLooking();
   const dark = useStore(shownTheme) === "dark";
-  const scale = useMemo(
-    () =>
-      shares(
-        boxes.map((box) => Math.abs(value(box.max) ?? NaN)),
-        false,
-      ),
-    [boxes],
-  );
+  const look = useMemo(() => looksOf(boxes, place.colour, dark), [boxes, place.colour, dark]);
   return (
     <>
       {boxes.map((box) => {
         const at = layout.boxes[box.id];
         if (!at) return null;
-        const share = scale.share(Math.abs(value(box.max) ?? 0));
-        const fill = place.colour === "max" && box.max !== null && !box.bad ? ramp(share, dark) : undefined;
-        const strong = fill !== undefined && (dark ? share > 0.72 : share > 0.55);
+        const { style, fill } = look(box);
+        const away = onPath && !onPath.has(box.id) ? "away" : "";
         return (
           <BoxShape
             key={box.id}
@@ -43,9 +37,7 @@ export function Boxes({ boxes, layout, chosen, onOver, onFocus }: BoxesProps) {
             x={at.x}
             y={at.y}
             fill={fill}
-            strong={strong}
-            mode={place.colour}
-            chosen={box.id === chosen}
+            style={`${style} ${box.id === chosen ? "chosen" : ""} ${away}`}
             onOver={onOver}
             onFocus={onFocus}
           />
@@ -60,31 +52,14 @@ interface BoxProps {
   x: number;
   y: number;
   fill: string | undefined;
-  strong: boolean;
-  mode: string;
-  chosen: boolean;
+  style: string;
   onOver: (id: string | null) => void;
   onFocus: (id: string) => void;
 }
 
-function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver, onFocus }: BoxProps) {
+function BoxShape({ box, x, y, fill, style, onOver, onFocus }: BoxProps) {
   const width = boxWidth(box);
   const letters = Math.floor((width - 22) / 7);
-  const wrong =
-    (mode === "bad" || mode === "max" || mode === "phase") && box.bad
-      ? "wrong"
-      : mode === "hits" && box.hits
-        ? "wrong"
-        : "";
-  const style = [
-    "gbox",
-    `g-${box.kind}`,
-    mode === "phase" ? `g-${box.phase}` : "",
-    wrong,
-    chosen ? "chosen" : "",
-    strong ? "strong" : "",
-    fill ? "filled" : "",
-  ].join(" ");
   const open = (): void => {
     if (box.kind === "scope" || box.kind === "elsewhere") go({ scope: box.scope });
   };
@@ -93,7 +68,7 @@ function BoxShape({ box, x, y, fill, strong, mode, chosen, onOver, onFocus }: Bo
   };
   return (
     <g
-      class={style}
+      class={`gbox g-${box.kind} ${style}`}
       transform={`translate(${x - width / 2} ${y - BOX_HEIGHT / 2})`}
       data-box={box.id}
       tabIndex={0}

@@ -8,8 +8,12 @@ import { go } from "../state/place";
 import { useTexts } from "../texts";
 import { GraphMenu, type MenuPlace } from "./graph_menu";
 import { Boxes } from "./graph_boxes";
+import { GraphLegend } from "./graph_legend";
 import { MiniMap, type View } from "./graph_minimap";
 import type { Drawn } from "./layout";
+
+/** Room for what stands over the top of the drawing. */
+const TOOLS = 26;
 
 export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildren }) {
   const t = useTexts();
@@ -25,7 +29,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
     const zoom = Math.min(1.25, width / layout.width, height / layout.height);
     const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
-    const top = at ? height / 2 - at.y * readable : Math.max(0, (height - layout.height * readable) / 2);
+    const top = at ? height / 2 - at.y * readable : Math.max(TOOLS, (height - layout.height * readable) / 2);
     const left = at ? width / 2 - at.x * readable : (width - layout.width * readable) / 2;
     setView({ x: left, y: top, zoom: readable });
   };
@@ -52,6 +56,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
   useZoom(box, setView);
   const lit = useMemo(() => neighbours(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
   const path = useMemo(() => pathThrough(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
+  const onPath = useMemo(() => boxesOn(path, over ?? chosen), [path]);
   const openMenu = (event: MouseEvent): void => {
     const id = (event.target as Element).closest<SVGElement>(".gbox")?.dataset.box;
     const found = graph.boxes.find((one) => one.id === id);
@@ -90,7 +95,14 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
               path={path.has(edge)}
             />
           ))}
-          <Boxes boxes={graph.boxes} layout={layout} chosen={chosen} onOver={setOver} onFocus={show} />
+          <Boxes
+            boxes={graph.boxes}
+            layout={layout}
+            chosen={chosen}
+            onPath={onPath}
+            onOver={setOver}
+            onFocus={show}
+          />
           {graph.edges.map(
             (edge, index) =>
               lit.has(`${edge.start}→${edge.end}`) && (
@@ -117,6 +129,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
           </button>
         )}
       </div>
+      <GraphLegend boxes={graph.boxes} />
       <MiniMap
         drawn={drawn}
         view={view}
@@ -159,6 +172,12 @@ function pathThrough(edges: Edge[], id: string | null): Set<Edge> {
   follow("start", "end");
   follow("end", "start");
   return found;
+}
+
+/** The boxes on a path; null where there is none, since then none stands out. */
+function boxesOn(path: Set<Edge>, id: string | null): Set<string> | null {
+  if (id === null) return null;
+  return new Set([id, ...[...path].flatMap((edge) => [edge.start, edge.end])]);
 }
 
 function drag(event: PointerEvent, view: View, setView: (next: View) => void): void {

@@ -2,9 +2,10 @@
 import { useEffect, useRef } from "preact/hooks";
 import { tell } from "../api/control";
 import type { Box } from "../api/types";
+import { useClosing } from "../parts/menu";
 import { useLooking } from "../state/looking";
 import { watchNew } from "../state/draft";
-import { go, select } from "../state/place";
+import { go, listNodes, select } from "../state/place";
 import { useTexts } from "../texts";
 
 export interface MenuPlace {
@@ -17,20 +18,8 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
   const t = useTexts();
   const { place, run } = useLooking();
   const menu = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    menu.current?.querySelector("button")?.focus();
-    const close = (event: Event): void => {
-      if (event instanceof KeyboardEvent && event.key !== "Escape") return;
-      if (event instanceof PointerEvent && menu.current?.contains(event.target as Node)) return;
-      onClose();
-    };
-    document.addEventListener("pointerdown", close);
-    document.addEventListener("keydown", close);
-    return () => {
-      document.removeEventListener("pointerdown", close);
-      document.removeEventListener("keydown", close);
-    };
-  }, []);
+  useEffect(() => menu.current?.querySelector("button")?.focus(), []);
+  useClosing(menu, true, onClose);
   const { box } = at;
   const item = (say: string, act: () => void) => (
     <button role="menuitem" onClick={() => (onClose(), act())}>
@@ -42,9 +31,7 @@ export function GraphMenu({ at, onClose }: { at: MenuPlace; onClose: () => void 
     <div class="menu" role="menu" ref={menu} style={{ left: `${at.x}px`, top: `${at.y}px`, right: "auto" }}>
       {box.node === null && box.scope !== "" && item(t("open_scope"), () => go({ scope: box.scope }))}
       {box.node !== null && item(t("show_line_of"), () => select(box.node!, { view: "source" }))}
-      {item(t("show_in_list"), () =>
-        go({ list: "nodes", text: name.slice(-1000), phase: "", kind: "", op: "" }),
-      )}
+      {item(t("show_in_list"), () => listNodes(name))}
       {item(t("watch_this"), () => watchNew(box.node === null ? { scope: box.scope } : { node: name }))}
       {run?.live &&
         box.node !== null &&

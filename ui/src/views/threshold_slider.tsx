@@ -2,9 +2,8 @@
 import { useMemo } from "preact/hooks";
 import { question, rankPath } from "../api/client";
 import { usePosted } from "../api/posted";
-import type { ParameterFacts, ThresholdHistory } from "../api/types";
+import type { ThresholdHistory } from "../api/types";
 import { count, short } from "../format";
-import { pointOf, type Draft } from "../state/draft";
 import { useLooking } from "../state/looking";
 import { useTexts } from "../texts";
 
@@ -33,29 +32,31 @@ function scaleOf(low: number, high: number): Scale {
 }
 
 interface Props {
-  of: Draft;
-  parameter: ParameterFacts;
+  /** The watchpoint that is asked about, and which of its thresholds. */
+  asked: unknown;
+  parameter: string;
+  words: string;
+  /** The threshold as it stands now; NaN if there is none. */
+  given: number;
+  /** Whether what passes it is a hit, or only makes one comparison of several true. */
+  decides: boolean;
   onChange: (text: string) => void;
 }
 
-export function ThresholdSlider({ of, parameter, onChange }: Props) {
+export function ThresholdSlider({ asked, parameter, words, given, decides, onChange }: Props) {
   const t = useTexts();
   const { place } = useLooking();
-  const path = question(`${rankPath(place.run, place.rank)}/watch/history`, { parameter: parameter.name });
-  const { name: _name, ...point } = pointOf(of);
-  const asked = { ...point, params: { ...withoutThresholds(of, point.params), [parameter.name]: 1 } };
+  const path = question(`${rankPath(place.run, place.rank)}/watch/history`, { parameter });
   const found = usePosted<ThresholdHistory>(path, asked);
   const history = found.data;
   const scale = useMemo(() => (history?.total ? scaleFor(history) : null), [history]);
   if (!history || !scale) return found.error ? <p class="faint small">{found.error}</p> : null;
   const sample = history.sample.map(Number);
-  const typed = of.params[parameter.name];
-  const given = typed?.trim() ? Number(typed) : Number(parameter.default ?? NaN);
   const at = Number.isFinite(given) ? Math.min(1, Math.max(0, scale.place(given))) : history.above ? 1 : 0;
-  const passes = Number.isFinite(given) ? passing(sample, history, given, parameter.name) : 0;
+  const passes = Number.isFinite(given) ? passing(sample, history, given, parameter) : 0;
   const y = (number: number): number => HEIGHT - 6 - scale.place(number) * (HEIGHT - 12);
   return (
-    <div class="slider" data-parameter={parameter.name}>
+    <div class="slider" data-parameter={parameter}>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={t("its_history")}>
         <path class="band" d={band(history, y)} />
         {Number.isFinite(given) && <line class="limit" x1="0" x2={WIDTH} y1={y(scale.number(at))} y2={y(scale.number(at))} />}
@@ -65,14 +66,14 @@ export function ThresholdSlider({ of, parameter, onChange }: Props) {
         min="0"
         max={PLACES}
         value={Math.round(at * PLACES)}
-        aria-label={t("threshold_of", parameter.words)}
+        aria-label={t("threshold_of", words)}
         onInput={(e) => onChange(String(Number(scale.number(e.currentTarget.valueAsNumber / PLACES).toPrecision(3))))}
       />
       <p class="small">
         <span class="faint">
           {t("history_range", short(sample[0]), short(sample[sample.length - 1]), count(history.total))}
         </span>
-        {Number.isFinite(given) && <b> {t("would_pass", count(passes))}</b>}
+        {Number.isFinite(given) && <b> {t(decides ? "would_pass" : "would_be_beyond", count(passes))}</b>}
         <span class="grow" />
         {history.suggested !== null && (
           <button type="button" class="chip" title={t("suggest_tip")} onClick={() => onChange(String(history.suggested))}>
@@ -82,12 +83,6 @@ export function ThresholdSlider({ of, parameter, onChange }: Props) {
       </p>
     </div>
   );
-}
-
-/** Parameters that are no threshold: those of a range, tolerances. */
-function withoutThresholds(of: Draft, params: Record<string, unknown>): Record<string, unknown> {
-  const kept = Object.entries(params).filter(([name]) => !/_(gt|lt|ge)$/.test(name));
-  return of.isExpression ? {} : Object.fromEntries(kept);
 }
 
 /** All that was seen, what is suggested, and some room. */

@@ -19,7 +19,7 @@ import { useLooking } from "../state/looking";
 import { go, select } from "../state/place";
 import { useStore } from "../state/store";
 import { named, useTexts } from "../texts";
-import { ThresholdSlider } from "./threshold_slider";
+import { ExpressionThresholds, Parameters } from "./threshold_fields";
 import { WatchNodes } from "./watch_nodes";
 
 const TARGETS = ["tensor", "weight", "activation", "gradient", "training"] as const;
@@ -108,7 +108,11 @@ function Form({ of, conditions }: { of: Draft; conditions: ConditionFacts[] }) {
         <div class="editcolumns">
           <div class="editleft">
             <ConditionFields of={of} conditions={conditions} change={change} />
-            {facts && !of.isExpression && <Parameters of={of} facts={facts} change={change} />}
+            {of.isExpression ? (
+              <ExpressionThresholds of={of} change={change} />
+            ) : (
+              facts && <Parameters of={of} facts={facts} change={change} />
+            )}
             {isComplete(of, facts) ? <PreviewPanel of={of} /> : <p class="faint">{t("give_threshold")}</p>}
           </div>
           <WatchNodes of={of} facts={facts} change={change} />
@@ -189,43 +193,6 @@ function ConditionFields({ of, conditions, change }: FieldsProps) {
         <p class="faint">{facts?.summary}</p>
       )}
     </>
-  );
-}
-
-function Parameters({ of, facts, change }: { of: Draft; facts: ConditionFacts; change: FieldsProps["change"] }) {
-  const t = useTexts();
-  if (!facts.parameters.length) return null;
-  const chosen = facts.parameters.find((each) => each.is_threshold && of.params[each.name]);
-  const first = chosen ?? facts.parameters.find((each) => each.is_threshold);
-  const set = (name: string, text: string): void => change({ params: { ...of.params, [name]: text } });
-  return (
-    <fieldset class="params">
-      {facts.parameters.map((each) => (
-        <label key={each.name} title={`${each.name}: ${each.allowed}`}>
-          <span>{each.words}</span>
-          <input
-            name={each.name}
-            inputMode="decimal"
-            value={of.params[each.name] ?? ""}
-            placeholder={each.default === null ? "" : String(each.default)}
-            onInput={(e) => set(each.name, e.currentTarget.value)}
-          />
-          <span class="unit">{each.unit}</span>
-          <span class="faint small">{each.low === null ? "" : each.allowed}</span>
-        </label>
-      ))}
-      {facts.parameters.filter((each) => each.is_threshold).length > 1 && (
-        <p class="faint small">{t("one_is_enough")}</p>
-      )}
-      {first && (
-        <ThresholdSlider
-          key={`${facts.abbr}${first.name}`}
-          of={of}
-          parameter={first}
-          onChange={(text) => set(first.name, text)}
-        />
-      )}
-    </fieldset>
   );
 }
 

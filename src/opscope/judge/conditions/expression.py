@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.judge.condition import TENSOR, Condition
-from opscope.judge.expressions import NAMES, Expression, parse_expression
+from opscope.judge.expressions import NAMES, Expression, parse_expression, parse_number
 from opscope.judge.numbers import Numbers
 from opscope.judge.outcome import (
     BOTH_INFINITIES,
@@ -37,6 +37,20 @@ def condition_of(text: str) -> Condition:
     return Condition(
         EXPRESSION.abbr, EXPRESSION.id, TENSOR, expression.text, check, expression=expression.text
     )
+
+
+def measuring(text: str) -> Condition:
+    """A condition that every value meets, with the number that a text makes of it as `text`."""
+    number = parse_number(text)
+
+    def check(n: Numbers, params: Params) -> Outcome:
+        with np.errstate(all="ignore"):
+            found = number(n)
+        exists = ~np.isnan(found) & (n.count > 0)
+        return Outcome(exists, np.zeros(len(n), np.uint8), {text: found})
+
+    asked = f"{text} == {text}"
+    return Condition(EXPRESSION.abbr, EXPRESSION.id, TENSOR, asked, check, expression=asked)
 
 
 def _check(expression: Expression, n: Numbers) -> Outcome:
