@@ -79,10 +79,14 @@ def _compare(place: str, shown: list[str], printed: Printed) -> None:
 
 
 def _compare_wider(place: str, narrow: list[str], wide: list[str]) -> None:
-    """On a wide terminal there are the same lines, with the same words or more."""
-    assert len(narrow) == len(wide), (place, "\n".join(wide))
-    for one, other in zip(narrow, wide, strict=True):
+    """On a wide terminal there are the same words or more, a sentence perhaps in fewer lines."""
+    rest = list(reversed(narrow))
+    for other in wide:
+        one = rest.pop() if rest else ""
         assert wider(one, other), f"{place}\n{one}\n{other}"
+        while rest and rest[-1].strip() and wider(f"{one} {rest[-1].strip()}", other):
+            one = f"{one} {rest.pop().strip()}"
+    assert not rest, f"{place}\n{rest[-1]}"
 
 
 def _sh(block: Block, player: Player, space: Space) -> None:

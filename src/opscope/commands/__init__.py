@@ -12,9 +12,11 @@ import os
 import signal
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from opscope._version import __version__
+from opscope.commands.output import waiting_for_words
 from opscope.commands.parsing import Parser
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
@@ -37,6 +39,15 @@ VERBS = (
     "convert",
     "doctor",
 )
+
+
+_WHILE = {
+    **dict.fromkeys(("runs", "nodes", "hits", "show", "query", "report"), "reading"),
+    "check": "checking",
+    "convert": "converting",
+    "doctor": "examining",
+}
+"""Verbs that may take a while before they answer, and what they do meanwhile."""
 
 
 def build_parser(verb: str = "") -> Parser:
@@ -93,7 +104,8 @@ def _look(words: list[str]) -> int:
         args, unknown = parser.parse_known_args(words)
         if unknown:
             raise OpscopeError("\n".join(parser.unknown(args.verb, unknown)))
-        code: int = args.command(args)
+        with waiting_for_words(_WHILE[args.verb]) if args.verb in _WHILE else nullcontext():
+            code: int = args.command(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code

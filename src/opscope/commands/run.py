@@ -19,6 +19,7 @@ from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import RunSettings
+from opscope.waiting import Waiting
 from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     target = command[1:2] if is_module else command[:1]
     settings = _checked(args, target, is_module)
     arguments = command[2:] if is_module else command[1:]
-    session = begin(lambda: _session(settings, target[0], command))
+    with Waiting(f"opscope: starting {target[0]}"):
+        session = begin(lambda: _session(settings, target[0], command))
     _announce(session)
     try:
         if is_module:

@@ -207,7 +207,8 @@ def _print(view: Data, earlier: int) -> None:
         _print_value(value)
     if earlier:
         print_line()
-        print_line(f"{earlier} earlier steps are not shown; --last 0 shows all")
+        steps = "1 earlier step is" if earlier == 1 else f"{earlier} earlier steps are"
+        print_line(f"{steps} not shown; --last 0 shows all")
 
 
 def _print_stack(stack: list[Data]) -> None:

@@ -31,6 +31,7 @@ from opscope.stats.record import (
 from opscope.stats.row import Row
 from opscope.stats.texts import Texts
 from opscope.stats.torch_values import dtype_name, to_numpy, unsupported_reason
+from opscope.waiting import Waiting
 
 Fill = Callable[[Any, int, int], None]
 """Fills in the numbers of the record at an address: tensor, address, most threads to use."""
@@ -86,7 +87,8 @@ def load() -> ctypes.CDLL | None:
     if path is None:
         if not reason:
             say_once("building the native statistics, once; this takes some seconds")
-        path, reason = build.stats_library()
+        with Waiting("building the native statistics"):
+            path, reason = build.stats_library()
     if path is not None:
         try:
             return _declared(ctypes.CDLL(str(path)))
