@@ -26,7 +26,14 @@ NOT_RUN = {
 TYPED_HERE = [page for page in PAGES if blocks(page) and page not in TYPED_ELSEWHERE]
 
 
-@pytest.mark.parametrize("page", TYPED_HERE)
+SLOW = ("docs/live.md", "docs/page.md", "docs/example.md")
+"""Pages that start servers, or a training that waits; `make test-long` types them."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long if page in SLOW else ()) for page in TYPED_HERE],
+)
 def test_a_page(page: str, tmp_path: Path) -> None:
     with playing(tmp_path, page) as player, own_modules(tmp_path):
         space = prelude(page, tmp_path)

@@ -6,7 +6,6 @@ Commands may import everything; nothing imports commands.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from opscope._version import __version__
 from opscope.commands.output import waiting_for_words
-from opscope.commands.parsing import Parser
+from opscope.commands.parsing import HelpFormatter, Parser
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
@@ -69,7 +68,7 @@ def build_parser(verb: str = "") -> Parser:
             name,
             help=summary.splitlines()[0],
             description=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.add_arguments(sub)
         sub.set_defaults(command=module.run)

@@ -45,7 +45,7 @@ VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "opscope run [options] script.py [args...] | opscope run [options] -m module ..."
+    parser.usage = "opscope run [options] script.py [args...] | -m module [args...]"
     for name, metavar, text in _OPTIONS:
         parser.add_argument(name, metavar=metavar, help=text)
     parser.add_argument("--write-run", action="store_true", help="write the run beside a dump")

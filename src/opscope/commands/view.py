@@ -1,7 +1,7 @@
 """Look at runs and dumps in a browser.
 
 opscope view                 all runs in ./opscope-runs
-opscope view RUN_OR_DUMP     one run or dump: a path, a name, the start of one, or "last"
+opscope view RUN_OR_DUMP     one: a path, a name, the start of one, or "last"
 """
 
 from __future__ import annotations
