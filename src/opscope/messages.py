@@ -54,7 +54,7 @@ def mend_streams() -> None:
 
 
 def _can_end(stream: object) -> bool:
-    """Whether Python can do without a stream, or flush it, when it ends."""
+    """Tell whether Python can do without a stream, or flush it, when it ends."""
     return stream is None or bool(getattr(stream, "closed", False)) or _flush(stream)
 
 

@@ -251,7 +251,7 @@ class Session:
             self._recording.note_exception(error)
 
     def _ending(self) -> Ending:
-        """What became of training."""
+        """Tell what became of training."""
         from opscope.rundir.ending import STOPPED, Ending
 
         if self._live is not None and self._live.terminated:
@@ -381,7 +381,7 @@ class Session:
         return self.watch
 
     def _starts_page(self) -> bool:
-        """Whether there is a page beside this run; the first rank of a machine starts it."""
+        """Tell whether there is a page beside this run; the first rank of a machine starts it."""
         if not (self.serves and self.settings.page and self.run_directory is not None):
             return False
         from opscope.live.helper import missing_packages, start_helper
@@ -456,7 +456,7 @@ class Session:
                 os.environ[name] = value
 
     def _why_nothing(self, capture: Capture | None) -> str:
-        """Why no file was written."""
+        """Say why no file was written."""
         if capture is None or capture.step == 0:
             return "no operator ran"
         asked = self.settings.dump.iterations if self.settings.dump else self.settings.steps
@@ -484,7 +484,7 @@ class Session:
 
 
 def _summary(sink: Sink) -> str:
-    """What a sink has to say for itself in the end, if anything."""
+    """Say for a sink what there is to say in the end, if anything."""
     tell = getattr(sink, "summary", None)
     return str(tell()) if tell is not None else ""
 
@@ -526,7 +526,7 @@ class RankProcess:
             begin(lambda: Session(settings, sys.argv[0], sys.argv))
 
     def is_left_out(self) -> bool:
-        """Whether this process belongs to a run and is not captured."""
+        """Tell whether this process belongs to a run and is not captured."""
         return HANDOVER_VARIABLE in os.environ and not _is_captured()
 
     def note_failure(self, error: BaseException) -> None:

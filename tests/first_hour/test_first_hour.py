@@ -56,7 +56,7 @@ def look(newcomer: Newcomer, is_whole: bool) -> None:
         newcomer.type("query", "last", "select * from stats limit 2")
         newcomer.type("query", "last", "select nonsense", code=2)
         newcomer.type("check", "last", "--watch", "TL max_gt=1000")
-        newcomer.type("report", "last")
+        assert "holds no recording" in newcomer.type("report", "last", code=2)
         newcomer.type("view", "last", "--no-browser", code=130)
         assert "did you mean --steps" in newcomer.type("run", "--stesp", "3", "x.py", code=2)
 

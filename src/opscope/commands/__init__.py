@@ -121,7 +121,7 @@ def _look(words: list[str]) -> int:
 
 
 def _leave_stdout() -> None:
-    """What is still to be written goes nowhere, or Python would complain of it at the end."""
+    """Send what is still to be written nowhere, or Python would complain of it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -145,7 +145,7 @@ def split_command(words: list[str], flags: Collection[str] = ()) -> tuple[list[s
 
 
 def _has_value(words: list[str], flags: Collection[str]) -> bool:
-    """Whether an option that is mistyped stands before a value of its own."""
+    """Tell whether an option that is mistyped stands before a value of its own."""
     option, *following = words
     if not flags or option in flags or "=" in option or not following:
         return False

@@ -125,6 +125,6 @@ def _say_others(view: RankView) -> None:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts two scopes begin with alike."""
+    """Count the parts that two scopes begin with alike."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return sorted(parser._option_string_actions) if parser is not None else []
 
     def unknown(self, verb: str, words: Sequence[str]) -> list[str]:
-        """What is wrong with words that a verb knows nothing of."""
+        """Say what is wrong with words that a verb knows nothing of."""
         options = self.options(verb)
         mistyped = [word.partition("=")[0] for word in words if word.startswith("-")]
         if mistyped:  # other words are the values of these

@@ -139,6 +139,6 @@ def _ended_by_hit() -> int:
 
 
 def _stopped_a_child(session: Session, error: BaseException) -> bool:
-    """Whether `mp.spawn` raises because a hit ended training in a process it started."""
+    """Tell whether `mp.spawn` raises because a hit ended training in a process it started."""
     of_child = getattr(error, "exit_code", None) == HIT and not isinstance(error, SystemExit)
     return of_child and session.has_hits

@@ -236,7 +236,7 @@ def _print_value(value: Data) -> None:
 
 
 def _varying(rows: Sequence[Data]) -> list[str]:
-    """What is not the same in all rows, of what usually is."""
+    """Return what is not the same in all rows, of what usually is."""
     return [name for name in _KIND if any(row[name] != rows[0][name] for row in rows)]
 
 

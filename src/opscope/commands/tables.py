@@ -72,7 +72,7 @@ def shortened(text: str, width: int) -> str:
 def column_widths(
     columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> tuple[list[int], list[bool]]:
-    """How wide columns are, and which are of numbers."""
+    """Measure how wide columns are, and which are of numbers."""
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
     widths = [len(escaped(column)) for column in columns]
     for row in rows:
@@ -81,12 +81,12 @@ def column_widths(
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person looks; Python has no stream at all where a descriptor was closed."""
+    """Tell whether a person looks; Python has no stream at all where a descriptor was closed."""
     return stream is not None and stream.isatty()
 
 
 def terminal_width(stream: TextIO | None) -> int | None:
-    """How much fits in a line; None where nobody looks."""
+    """Measure how much fits in a line; None where nobody looks."""
     return shutil.get_terminal_size().columns if is_terminal(stream) else None
 
 

@@ -106,7 +106,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def features() -> str:
-    """What computes the rows: "avx512", "avx2", "baseline", or "numpy" without the library."""
+    """Name what computes the rows: "avx512", "avx2", "baseline", or "numpy" without a library."""
     library = load()
     return library.opscope_features().decode() if library else "numpy"
 
@@ -150,7 +150,7 @@ def row_of_array(array: NDArray[Any], threads: int = 1) -> Row:
 
 
 def count_in_range(tensor: Any, low: float, high: float, threads: int = 1) -> int:
-    """How many elements of a CPU tensor (|x| if complex) are from `low` to `high`, included."""
+    """Count the elements of a CPU tensor (|x| if complex) from `low` to `high`, included."""
     library, memory = load(), strided(tensor)
     if library is not None and memory is not None:
         record = ctypes.create_string_buffer(ROW_BYTES)
