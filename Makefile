@@ -20,7 +20,7 @@ WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api c
 NEWEST_TORCH := 2.15.0
 NEWEST := .venv-newest
 
-.PHONY: setup page chromium demo demo-dump pictures test test-long test-newest lint bench clean
+.PHONY: setup page chromium demo demo-dump coverage pictures test test-long test-newest lint bench clean
 
 setup: $(READY) page chromium
 
@@ -71,6 +71,13 @@ $(NEWEST)/.ready: pyproject.toml
 	@$(PART) "native code" $(NEWEST)/bin/python -m opscope.native || true  # without it all works
 	@touch $(NEWEST)/.ready
 
+# What the tests that run in one process reach of the package; programs they start are not counted.
+coverage: $(READY)
+	$(BIN)/coverage run -m pytest -m "not long" tests/unit tests/integration tests/server
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+	$(BIN)/coverage html --quiet
+
 # The pictures of the docs: terminals, and the page in Chromium.
 pictures: $(READY) page chromium
 	$(BIN)/python docs/images/terminal.py
@@ -85,4 +92,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* htmlcov

@@ -58,7 +58,7 @@ def look(newcomer: Newcomer, is_whole: bool) -> None:
         newcomer.type("check", "last", "--watch", "TL max_gt=1000")
         assert "holds no recording" in newcomer.type("report", "last", code=2)
         newcomer.type("view", "last", "--no-browser", code=130)
-        assert "did you mean --steps" in newcomer.type("run", "--stesp", "3", "x.py", code=2)
+        assert 'did you mean "--steps"' in newcomer.type("run", "--stesp", "3", "x.py", code=2)
 
 
 def break_and_find(newcomer: Newcomer) -> None:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             raise OpscopeError(recorded.lacks["hits"])
         return _show_state(rank, args.node, args.json)
     address = parse_address(args.node)
-    node, others = choose_node(rank.nodes.values(), address.node)
+    node, others = choose_node(rank.nodes.values(), address.node, args.run)
     steps = None if args.step is None else {args.step}
     view = node_view(recorded, rank, node, steps)
     _narrow(view, address)
