@@ -81,6 +81,7 @@ def test_with_this_checkout(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1500)  # native code is built in it
 def test_from_a_wheel(tmp_path: Path) -> None:
     program = installed(tmp_path)
     folder = tmp_path / "project"
