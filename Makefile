@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location
 # Runs one part of the set-up: a line with its name and time, and what it printed only if it fails.
-PART := PYTHONPATH=src $(PYTHON) -m opscope.waiting
+PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import main; sys.exit(main(sys.argv[1:]))"
 
 # What is run once more without native code: capture itself, in this process. Left out is what tests
 # the hook or both ways, what is written of what was captured, and what starts programs, since these

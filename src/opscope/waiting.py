@@ -1,8 +1,4 @@
-"""A line on stderr while something takes long: what it is, how far it has come, how long it took.
-
-Also a program: `python -m opscope.waiting WHAT COMMAND…` runs a command, prints one line of it if
-it succeeds, and all that it printed if it fails.
-"""
+"""A line on stderr while something takes long: what it is, how far it has come, how long it took."""
 
 from __future__ import annotations
 
@@ -125,7 +121,10 @@ def advance() -> None:
 
 
 def main(words: list[str]) -> int:
-    """Run a command as one part of something larger."""
+    """Run a command as one part of something larger: a name, then its words.
+
+    One line tells of it if it succeeds, and all that it printed if it fails.
+    """
     what, *command = words
     with Waiting(what) as waiting:
         done = subprocess.run(
@@ -136,7 +135,3 @@ def main(words: list[str]) -> int:
     else:
         print(f"{what}: {waiting.seconds:.0f} s", flush=True)
     return done.returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

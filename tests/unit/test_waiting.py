@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 import time
 from contextlib import redirect_stderr
@@ -15,6 +16,8 @@ from helpers.terminal import in_terminal
 from opscope import waiting
 from opscope.messages import say
 from opscope.waiting import Waiting
+
+ROOT = Path(__file__).parents[2]
 
 
 class Terminal(io.StringIO):
@@ -84,6 +87,14 @@ def test_a_command_as_one_part_of_something(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "packages: 0 s\n"
     assert waiting.main(["packages", sys.executable, "-c", "raise SystemExit('no room')"]) == 1
     assert capsys.readouterr().err == "packages: failed\nno room\n\n"
+
+
+def test_a_part_of_the_set_up_is_one_line() -> None:
+    """Without warnings, by a Python that has no package but the standard ones."""
+    rule = '--eval=try: ; @$(PART) "a part" sh -c "echo noise; echo noise >&2"'
+    words = ["make", "-s", rule, "try", f"PYTHON={sys.executable} -S"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a part: 0 s\n", "")
 
 
 COMPILER = """#!/bin/sh
