@@ -1,4 +1,4 @@
-"""A line on stderr while something takes long: what it is, how far it has come, how long it took."""
+"""A line on stderr while something takes long: what it is, how far it has come, for how long."""
 
 from __future__ import annotations
 
