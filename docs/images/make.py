@@ -1,6 +1,5 @@
 """Makes the pictures of the docs: a real training, held at its fault, in Chromium.
 
-pip install pillow
 python docs/images/make.py [NAME ...]
 """
 
@@ -8,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import socket
@@ -21,11 +21,16 @@ from pathlib import Path
 from PIL import Image
 from playwright import sync_api as playwright
 
+import opscope
+from opscope.rundir.layout import run_key
+
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "examples" / "late_fault.py"
 TOKEN = "a-token-of-the-pictures-01234567"
 SIZE = {"width": 1280, "height": 720}
 NODE = "Default/network-Classifier/features-AlexNet/conv1-Conv2d"
+WEIGHT = "Default/network-AlexNet/conv3-Conv2d/convolution-op0"
+DUMP = {"iteration": "0-2", "dump_mode": 1, "kernels": [WEIGHT]}
 
 
 class Pictures:
@@ -52,7 +57,7 @@ class Pictures:
         self.see(f"{place} button", text).click()
 
 
-def walk(at: Pictures, start: Callable[[], None]) -> None:
+def walk(at: Pictures, start: Callable[[], object]) -> None:
     """The example of docs/example.md."""
     at.see(".empty", "Waiting")
     at.take("waiting")
@@ -91,6 +96,26 @@ def walk(at: Pictures, start: Callable[[], None]) -> None:
     at.take("story")
 
 
+def follow_fault(at: Pictures) -> None:
+    """The tensor in which it began, with those around it: docs/tensors.md."""
+    at.button(".verdict", "Hide")
+    at.button(".verdict", "Operator")
+    at.see("[data-side='output:0'] button", "View").click()
+    at.see(".looks [data-look=relations]").click()
+    at.see(".relationslook")
+    at.take("relations")
+
+
+def compare_steps(at: Pictures, base: str, dump: Path) -> None:
+    """A weight against that of the step before, in a dump."""
+    (node,) = opscope.open(str(dump)).select_nodes(WEIGHT)
+    at.page.goto(f"{base}/run/{run_key(dump)}?token={TOKEN}&step=2&node={node.id}")
+    at.see("[data-side='input:1'] button", "View").click()
+    at.see("select[aria-label=against]").select_option("p")
+    at.see(".against [data-choice=difference].on")
+    at.take("tensor")
+
+
 def free_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as found:
         return str(found.getsockname()[1])
@@ -105,32 +130,60 @@ def await_server(port: int) -> None:
     raise SystemExit("the server did not start")
 
 
+class Programs:
+    """Programs of opscope's in a folder, that end with this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"OPSCOPE_TOKEN": TOKEN}
+        command = [sys.executable, "-m", "opscope", *words]
+        self._started.append(subprocess.Popen(command, cwd=self.folder, env=environment))
+        return self._started[-1]
+
+    def serve(self, *words: str) -> str:
+        """Start a server, and tell where its page is."""
+        port = free_port()
+        self.start(*words, "--port", port)
+        await_server(int(port))
+        return f"http://127.0.0.1:{port}"
+
+    def end(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+
+def dumped(programs: Programs) -> Path:
+    """Three steps of the AlexNet, one convolution of it."""
+    dump, config = programs.folder / "dump", programs.folder / "dump.json"
+    config.write_text(json.dumps({"common_dump_settings": DUMP | {"path": str(dump)}}))
+    programs.start("run", "--dump", str(config), str(SCRIPT.with_name("alexnet.py"))).wait()
+    return dump
+
+
 def main(wanted: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, playwright.sync_playwright() as started:
-        environment = os.environ | {"OPSCOPE_TOKEN": TOKEN}
-        opscope = [sys.executable, "-m", "opscope"]
-        page, training = free_port(), free_port()
-        ports = ["--port", page, "--debugger-port", training]
-        server = subprocess.Popen([*opscope, "serve", *ports], cwd=folder, env=environment)
-        trainings: list[subprocess.Popen[bytes]] = []
+        programs = Programs(Path(folder))
         try:
-            await_server(int(page))
-
-            def start() -> None:
-                words = ["run", "--server", f"127.0.0.1:{training}", "--wait", str(SCRIPT)]
-                trainings.append(subprocess.Popen([*opscope, *words], cwd=folder, env=environment))
-
+            training = free_port()
+            page = programs.serve("serve", "--debugger-port", training)
+            words = ("run", "--server", f"127.0.0.1:{training}", "--wait", str(SCRIPT))
             chromium = started.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
             shown = chromium.new_page(viewport=SIZE, locale="en-GB")  # type: ignore[arg-type]
-            shown.goto(f"http://127.0.0.1:{page}/?token={TOKEN}")
-            walk(Pictures(shown, wanted), start)
+            at = Pictures(shown, wanted)
+            shown.goto(f"{page}/?token={TOKEN}")
+            walk(at, lambda: programs.start(*words))
+            follow_fault(at)
+            dump = dumped(programs)
+            compare_steps(at, programs.serve("view", str(dump), "--no-browser"), dump)
             chromium.close()
         finally:
-            for process in (*trainings, server):
-                process.kill()
-                process.wait()
+            programs.end()
 
 
 if __name__ == "__main__":

@@ -197,14 +197,14 @@ def open(path: str | os.PathLike[str]) -> Opened:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext opscope` calls: the magics `%%opscope` and `%opscope_hits`."""
+    """Give IPython the magics `%%opscope` and `%opscope_hits`, for `%load_ext opscope`."""
     from opscope.train.adapters.ipython import load
 
     load(shell)
 
 
 def _is_program() -> bool:
-    """Whether Python was started as `opscope` or `python -m opscope`."""
+    """Tell whether Python was started as `opscope` or `python -m opscope`."""
     if Path(sys.argv[0] if sys.argv else "").name == "opscope":
         return True
     words = sys.orig_argv
@@ -212,7 +212,7 @@ def _is_program() -> bool:
 
 
 def _start_as_environment_says() -> None:
-    """What the environment asks for acts on `import opscope` as well: dump, debugger, recorder."""
+    """Start on `import opscope` alone what the environment asks for: dump, debugger, recorder."""
     named = any(os.environ.get(n) for n in ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG"))
     named = named or _asks_for_debugger()
     if _may_start() and (named or _asks_for_recorder()):
@@ -220,7 +220,7 @@ def _start_as_environment_says() -> None:
 
 
 def _may_start() -> bool:
-    """Whether this is the user's own program, and no part of a run that has begun."""
+    """Tell whether this is the user's own program, and no part of a run that has begun."""
     from opscope.ranks import RUN_ID_VARIABLE
 
     return not _is_program() and RUN_ID_VARIABLE not in os.environ

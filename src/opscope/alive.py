@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended, and that nobody has asked how, does not."""
+    """Tell whether a process runs; one that has ended, and that nobody has asked how, does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

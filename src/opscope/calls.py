@@ -111,7 +111,7 @@ class Calls:
         self._kind = other._kind
 
     def is_like(self, other: Calls) -> bool:
-        """Whether the same nodes ran in the same order and passes."""
+        """Tell whether the same nodes ran in the same order and passes."""
         same_order = self._order is not None and self._order == other._order
         if self._kind is other._kind or same_order:
             return True
@@ -131,7 +131,7 @@ class Calls:
         yield from zip(self.passes[::2], self.passes[1::2], strict=True)
 
     def sources_of(self, call: int) -> list[Source]:
-        """Where the inputs of a call came from."""
+        """Return where the inputs of a call came from."""
         node = self.nodes[call]
         changes = self._indexed().changes.get(node.id)
         if changes is None:
@@ -145,7 +145,7 @@ class Calls:
         return changes[0].before if changes is not None else self.variant_after(node)
 
     def is_wired_like(self, other: Calls) -> bool:
-        """Whether the same calls were made, with the same calls as inputs."""
+        """Tell whether the same calls were made, with the same calls as inputs."""
         same = self.changes == other.changes and self.crossings == other.crossings
         return same and self.is_like(other)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def why_nothing(settings: RunSettings, capture: Capture | None) -> str:
-    """Why no file was written."""
+    """Say why no file was written."""
     if capture is None or capture.step == 0:
         return "no operator ran"
     asked = settings.dump.iterations if settings.dump else settings.steps

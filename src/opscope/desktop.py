@@ -15,12 +15,12 @@ from opscope.rundir.layout import run_key
 
 
 def over_ssh() -> bool:
-    """Whether this terminal is reached over SSH."""
+    """Tell whether this terminal is reached over SSH."""
     return bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))
 
 
 def has_desktop() -> bool:
-    """Whether a browser window could be seen here."""
+    """Tell whether a browser window could be seen here."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

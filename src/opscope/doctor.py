@@ -75,7 +75,7 @@ def examine(builds: bool = False) -> list[Finding]:
 
 
 def works(findings: list[Finding]) -> bool:
-    """Whether a training can be watched at all."""
+    """Tell whether a training can be watched at all."""
     return next(each for each in findings if each.name == "watching").state == OK
 
 
@@ -189,7 +189,7 @@ def _beside_torch(name: str, builder: Callable[..., Built], cost: str, builds: b
 
 
 def _missing_headers(torch: Any) -> str:
-    """What a compiler would not find, in words."""
+    """Say what a compiler would not find."""
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         return "Python's headers are not installed (python3-dev, python3-devel)"
     if not (Path(torch.__file__).parent / "include" / "ATen").exists():
@@ -268,7 +268,7 @@ def _disk() -> Finding:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, which may itself have to be made."""
+    """Tell whether files can be made in a folder, which may itself have to be made."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 

@@ -281,10 +281,10 @@ class Sink(Protocol):
         """Called once, before the first other callback, when the rank is known."""
 
     def wants(self, node: Node) -> Want:
-        """What of this node; asked once per node and again after `Pipeline.forget_plans`."""
+        """Return what is wanted of a node; asked once, and again after `Pipeline.forget_plans`."""
 
     def wants_step(self, step: int) -> bool:
-        """Whether anything of this step is wanted; asked at each step's begin."""
+        """Tell whether anything of this step is wanted; asked at each step's begin."""
 
     def node(self, node: Node) -> None:
         """A call site was seen for the first time."""
@@ -299,10 +299,10 @@ class Sink(Protocol):
         """A parameter or buffer at its first use in the step."""
 
     def kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
-        """What the next rows call `number` in their shape."""
+        """Return what the next rows call `number` in their shape."""
 
     def row_memory(self) -> RowMemory | None:
-        """Where rows are to be written, if this sink keeps them all; asked after `open`."""
+        """Return where rows are to be written, if this sink keeps them all; asked after `open`."""
 
     def stats(self, rows: Rows) -> None:
         """The rows of a step, or a part of them; also those that only other sinks want."""

@@ -58,7 +58,7 @@ class FileLock:
 
 
 def is_held(path: Path, patience_s: float = 0, unknown: bool = True) -> bool:
-    """Whether a process holds the lock for so long; `unknown` where the file system cannot tell."""
+    """Tell whether a process holds the lock for so long; `unknown` where nobody can tell."""
     try:
         descriptor = open_regular(path)
     except OSError:  # it is not there, or nothing that a holder has made

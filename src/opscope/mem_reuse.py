@@ -44,7 +44,7 @@ def set_reuse(allowed: bool) -> None:
 
 
 def is_allowed() -> bool:
-    """Whether compiled graphs may reuse memory."""
+    """Tell whether compiled graphs may reuse memory."""
     return _allowed
 
 

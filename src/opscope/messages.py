@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from opscope.escapes import escaped
+from opscope.waiting import step_aside
 
 _said: set[str] = set()
 _lock = threading.Lock()
@@ -53,7 +54,7 @@ def mend_streams() -> None:
 
 
 def _can_end(stream: object) -> bool:
-    """Whether Python can do without a stream, or flush it, when it ends."""
+    """Tell whether Python can do without a stream, or flush it, when it ends."""
     return stream is None or bool(getattr(stream, "closed", False)) or _flush(stream)
 
 
@@ -61,6 +62,7 @@ def _write(text: str) -> None:
     """Write to what the script has made of stderr; if nobody can listen, training goes on."""
     for hearer in _hearers:
         hearer(text)
+    step_aside()
     stream = sys.stderr
     if stream is None:
         return

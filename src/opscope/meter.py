@@ -290,7 +290,7 @@ class Meter:
 
 
 def _lasts(source: Source) -> bool:
-    """Whether what comes from this source is known to change by operators only."""
+    """Tell whether what comes from this source is known to change by operators only."""
     return isinstance(source, Output) or source.kind in ("parameter", "buffer", "state")
 
 

@@ -193,7 +193,7 @@ class Pipeline:
             self._each(self._sinks, "node", node)
 
     def plan_for(self, node: Node) -> Plan:
-        """What the active sinks want of `node`."""
+        """Return what the active sinks want of `node`."""
         wants: list[tuple[Sink, int]] = []
         if self._scope is None or fnmatchcase(forward_scope(node.scope), self._scope):
             for sink in self._active:
@@ -359,7 +359,7 @@ class Pipeline:
 
 
 def _arrived(late: Late, wait: bool) -> bool:
-    """Whether rows that were late are there now; what a failed device still owes never will be."""
+    """Tell whether late rows are there now; what a failed device still owes never will be."""
     try:
         if wait:
             late.ticket.wait()

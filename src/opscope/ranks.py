@@ -51,5 +51,5 @@ def run_id(environ: Mapping[str, str]) -> str:
 
 
 def launched(environ: Mapping[str, str]) -> bool:
-    """Whether several processes of this run start at once, each for itself."""
+    """Tell whether several processes of this run start at once, each for itself."""
     return "TORCHELASTIC_RUN_ID" in environ

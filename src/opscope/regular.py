@@ -71,7 +71,7 @@ def lines_in(file: BinaryIO) -> Iterator[bytes]:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether there is a directory, as far as that can be seen."""
+    """Tell whether there is a directory, as far as that can be seen."""
     try:
         return path.is_dir()
     except OSError:  # above it is one that must not be looked into
@@ -79,7 +79,7 @@ def is_directory(path: Path) -> bool:
 
 
 def entries(directory: Path) -> list[Path]:
-    """What is in a directory, sorted; nothing where it must not be looked into, which is said."""
+    """List what is in a directory, sorted; where it must not be looked into, say so."""
     try:
         return sorted(directory.iterdir())
     except OSError as error:
@@ -88,5 +88,5 @@ def entries(directory: Path) -> list[Path]:
 
 
 def why(error: OSError) -> str:
-    """What is wrong with a file, without its name."""
+    """Say what is wrong with a file, without its name."""
     return error.strerror or str(error)

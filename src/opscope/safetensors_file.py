@@ -107,7 +107,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
 
 
 def _entry(entry: object, room: int) -> Entry:
-    """Where a tensor is, if it can be there."""
+    """Return where a tensor is, if it can be there."""
     if type(entry) is not dict:
         raise ValueError("must be an object")
     code: Any = entry.get("dtype")
@@ -132,7 +132,7 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
 
 
 def can_save(tensor: Any) -> bool:
-    """Whether a torch tensor has a place in the format, and numbers at all."""
+    """Tell whether a torch tensor has a place in the format, and numbers at all."""
     import torch
 
     has_numbers = not tensor.is_meta and not torch.nn.parameter.is_lazy(tensor)

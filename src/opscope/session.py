@@ -249,7 +249,7 @@ class Session:
             self._recording.note_exception(error)
 
     def _ending(self) -> Ending:
-        """What became of training."""
+        """Tell what became of training."""
         from opscope.rundir.ending import STOPPED, Ending
 
         if self._live is not None and self._live.terminated:
@@ -379,7 +379,7 @@ class Session:
         return self.watch
 
     def _starts_page(self) -> bool:
-        """Whether there is a page beside this run; the first rank of a machine starts it."""
+        """Tell whether there is a page beside this run; the first rank of a machine starts it."""
         if not (self.serves and self.settings.page and self.run_directory is not None):
             return False
         from opscope.live.helper import missing_packages, start_helper
@@ -476,7 +476,7 @@ class RankProcess:
             begin(lambda: Session(settings, sys.argv[0], sys.argv))
 
     def is_left_out(self) -> bool:
-        """Whether this process belongs to a run and is not captured."""
+        """Tell whether this process belongs to a run and is not captured."""
         return HANDOVER_VARIABLE in os.environ and not _is_captured()
 
     def note_failure(self, error: BaseException) -> None:

@@ -126,7 +126,7 @@ class DumpCheck:
         return False
 
     def _find_weights(self) -> Flags:
-        """Which values are parameters, as far as a dump tells: not those buffers that count."""
+        """Find the values that are parameters, as far as a dump tells; some buffers count too."""
         parameters = [n for n, node in self._nodes.items() if node.op_type == PARAMETER]
         named = np.isin(self._values.records["node"], parameters)
         can_learn = np.array([_LEARNS.match(dtype) is not None for dtype in self._values.dtypes])
@@ -164,5 +164,5 @@ class DumpCheck:
 
 
 def _is_safe_name(pattern: str, name: str) -> bool:
-    """Whether a pattern means a parameter of which only the name in a file is known."""
+    """Tell whether a pattern means a parameter of which only the name in a file is known."""
     return "." not in name and fnmatchcase(name, safe(pattern))

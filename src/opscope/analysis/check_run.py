@@ -143,7 +143,7 @@ class RunCheck:
             self.notes.append(note)
 
     def _can_be_checked(self, watchpoint: Watchpoint) -> bool:
-        """Whether a run can be asked; if not, what it found itself counts."""
+        """Tell whether a run can be asked; if not, what it found itself counts."""
         check = watchpoint.condition.training
         if check is None or not check.needs_facts or self.facts.has_parameters:
             return True
@@ -158,7 +158,7 @@ class RunCheck:
         return False
 
     def _infer_facts(self) -> None:
-        """What has a gradient is trained, as far as a run tells that was not watched."""
+        """Take what has a gradient for trained, as far as a run tells that was not watched."""
         trained = {node.gradient_of for node in self._nodes.values() if node.gradient_of}
         for name in sorted(trained):
             self.evaluator.training.facts[name] = ParameterFact(name, False, True, True, False)

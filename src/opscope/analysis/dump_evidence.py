@@ -118,7 +118,7 @@ class DumpEvidence:
                 progress(done, total)
 
     def _is_large(self, tasks: Sequence[Sequence[int]]) -> bool:
-        """Whether the native code has so much to do that Python need not be waited for."""
+        """Tell whether the native code has so much to do that Python need not be waited for."""
         some = tasks[:: max(1, len(tasks) // _LOOKED_AT)]
         stored = [self._values.stored[task[0]] for task in some]
         sizes = [size_of(each) for each in stored if each is not None]

@@ -19,7 +19,7 @@ _TESTS: dict[str, Callable[[Array], Array]] = {
 
 
 def places(picked: Picked) -> Data:
-    """Where the first least and largest elements, NaN, +Inf and -Inf are; None for none.
+    """Find the first least and largest elements, NaN, +Inf and -Inf; None for none.
 
     Each has its index in the whole array, and its row and column in the layout.
     """
@@ -40,7 +40,7 @@ def places(picked: Picked) -> Data:
 
 
 def _ends_of(flat: Array) -> dict[str, int | None]:
-    """Where the first least and largest are; NaN is neither."""
+    """Find the first least and largest; NaN is neither."""
     low, high = int(flat.argmin()), int(flat.argmax())
     if flat.dtype.kind == "f" and np.isnan(flat[low]):
         if np.isnan(flat).all():

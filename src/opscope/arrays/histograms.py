@@ -12,7 +12,7 @@ MOST_BINS = 1000
 
 
 def histogram(picked: Picked, bins: int = 60, log: bool = False) -> Data:
-    """How many finite elements lie in equal intervals of x, or of log10 |x|.
+    """Count the finite elements in equal intervals of x, or of log10 |x|.
 
     `negative` are those of them below zero; on the log scale zeros are only counted.
     """
@@ -42,7 +42,7 @@ def histogram(picked: Picked, bins: int = 60, log: bool = False) -> Data:
 
 
 def _below_zero(counts: Array, total: int, ends: tuple[float, float]) -> Array:
-    """How many of each bin are below zero, where so many are altogether."""
+    """Count those below zero in each bin, where so many are altogether."""
     edges = np.linspace(*ends, len(counts) + 1)
     found = np.where(edges[1:] <= 0, counts, 0)
     mixed = np.flatnonzero((edges[:-1] < 0) & (edges[1:] > 0))

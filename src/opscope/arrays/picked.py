@@ -57,7 +57,7 @@ class Picked:
         self.rows = self.size // self.columns if self.columns else 0
 
     def layout(self) -> Data:
-        """How the elements are laid out."""
+        """Return how the elements are laid out."""
         return {
             "axes": [span._asdict() for span in self.spans],
             "shape": list(self.shape),
@@ -100,7 +100,7 @@ class Picked:
             yield start, now.reshape(-1).astype(float), before.reshape(-1).astype(float)
 
     def flat_start(self, box: tuple[slice, ...]) -> int:
-        """How many elements come before a box."""
+        """Count the elements that come before a box."""
         starts = tuple(part.start for part in box)
         return int(np.ravel_multi_index(starts, self.shape)) if starts else 0
 
@@ -124,7 +124,7 @@ class Picked:
         return difference(now, real(self._before[places]), self.tolerance)
 
     def planes(self, numbers: Array) -> Array:
-        """What the last two axes span, at some places of all axes before, counted together."""
+        """Return what the last two axes span, at some places of all axes before."""
         at = np.unravel_index(numbers, self.shape[:-2])
         now = real(self._chosen[at])
         if self._before is None:

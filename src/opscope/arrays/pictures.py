@@ -31,7 +31,7 @@ class Kind(NamedTuple):
 
 
 def suggested(shape: tuple[int, ...], op_type: str, io: str, slot: int) -> Kind | None:
-    """Which pictures the shape of an operator's value suggests; None for none.
+    """Choose the pictures that the shape of an operator's value suggests; None for none.
 
     >>> suggested((32, 3, 5, 5), "convolution", "input", 1)
     Kind(kind='filters', count=32, height=5, width=5, colours=3)

@@ -6,16 +6,17 @@ Commands may import everything; nothing imports commands.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from opscope._version import __version__
-from opscope.commands.parsing import Parser
+from opscope.commands.output import waiting_for_words
+from opscope.commands.parsing import HelpFormatter, Parser
 from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
@@ -39,6 +40,15 @@ VERBS = (
 )
 
 
+_WHILE = {
+    **dict.fromkeys(("runs", "nodes", "hits", "show", "query", "report"), "reading"),
+    "check": "checking",
+    "convert": "converting",
+    "doctor": "examining",
+}
+"""Verbs that may take a while before they answer, and what they do meanwhile."""
+
+
 def build_parser(verb: str = "") -> Parser:
     """The command line, from the verbs' own modules; with a verb, only that one is loaded."""
     parser = Parser(
@@ -58,7 +68,7 @@ def build_parser(verb: str = "") -> Parser:
             name,
             help=summary.splitlines()[0],
             description=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.add_arguments(sub)
         sub.set_defaults(command=module.run)
@@ -93,7 +103,8 @@ def _look(words: list[str]) -> int:
         args, unknown = parser.parse_known_args(words)
         if unknown:
             raise OpscopeError("\n".join(parser.unknown(args.verb, unknown)))
-        code: int = args.command(args)
+        with waiting_for_words(_WHILE[args.verb]) if args.verb in _WHILE else nullcontext():
+            code: int = args.command(args)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -110,7 +121,7 @@ def _look(words: list[str]) -> int:
 
 
 def _leave_stdout() -> None:
-    """What is still to be written goes nowhere, or Python would complain of it at the end."""
+    """Send what is still to be written nowhere, or Python would complain of it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -134,7 +145,7 @@ def split_command(words: list[str], flags: Collection[str] = ()) -> tuple[list[s
 
 
 def _has_value(words: list[str], flags: Collection[str]) -> bool:
-    """Whether an option that is mistyped stands before a value of its own."""
+    """Tell whether an option that is mistyped stands before a value of its own."""
     option, *following = words
     if not flags or option in flags or "=" in option or not following:
         return False

@@ -12,14 +12,15 @@ import argparse
 from typing import TYPE_CHECKING
 
 from opscope.commands.output import (
-    Bar,
     add_json_flag,
     hit_row,
     print_hits,
     print_json,
     print_line,
+    print_wrapped,
 )
 from opscope.errors import HIT, ConfigError, OpscopeError, Problem
+from opscope.waiting import show
 
 if TYPE_CHECKING:
     from opscope.analysis.check import Checked
@@ -62,10 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise OpscopeError("there is nothing to check: --watch names no watchpoint that is on")
     include = _phases(args.include)
     reader = open_for_checks(args.path)
-    with Bar("checking") as bar:
-        checked = reader.check(
-            watch, ranks=args.rank, steps=args.steps, include=include, progress=bar.show
-        )
+    checked = reader.check(watch, ranks=args.rank, steps=args.steps, include=include, progress=show)
     if args.json:
         print_json(checked.to_json())
     else:
@@ -95,9 +93,9 @@ def _print(checked: Checked, first: int) -> None:
     for each in checked.unchecked:
         count = f"{each.count} value{'s' if each.count > 1 else ''}: " if each.count else ""
         example = f" ({each.example})" if each.example else ""
-        print_line(f"  {each.watchpoint.label}: {count}{each.reason}{example}")
+        print_wrapped(f"{each.watchpoint.label}: {count}{each.reason}{example}")
     for note in checked.notes:
-        print_line(f"  note: {note}")
+        print_wrapped(f"note: {note}")
 
 
 def _summary(checked: Checked) -> str:

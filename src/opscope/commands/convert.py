@@ -14,6 +14,7 @@ from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.dump import layout
 from opscope.errors import OpscopeError
 from opscope.messages import say
+from opscope.waiting import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     base = path if path.is_dir() else path.parent
     written = []
     code = 0
-    for pack in packs:
+    for number, pack in enumerate(packs):
+        show(number, len(packs))
         target = pack.parent if args.output is None else args.output / pack.parent.relative_to(base)
         try:
             files, size = unpack(pack, target)

@@ -1,16 +1,16 @@
 """Control a training that is connected to a server.
 
   opscope ctl RUN status                  where it stands
-  opscope ctl RUN current                 the node it holds at, with what went in and came out
+  opscope ctl RUN current                 the node it holds at, with its values
   opscope ctl RUN pause | continue | terminate
   opscope ctl RUN step [N]                run N steps, then hold
   opscope ctl RUN next                    run one operator, then hold
   opscope ctl RUN to NODE                 run until a node has run
   opscope ctl RUN watch [recommended | none | SPEC | add SPEC | remove ID]
-  opscope ctl RUN recheck [SPEC]          check watchpoints on the current step again
-  opscope ctl RUN keep [NODE ... | all | none]   keep values, by name, scope or glob; p:NAME too
+  opscope ctl RUN recheck [SPEC]          check watchpoints on this step again
+  opscope ctl RUN keep [NODE ... | all | none]   keep values; p:NAME a parameter
   opscope ctl RUN value NODE[:slot] [INDEX]      elements of a kept value
-  opscope ctl RUN parameter NAME [INDEX]         elements of a parameter as it is now
+  opscope ctl RUN parameter NAME [INDEX]         elements of a parameter now
 
 RUN is the name of a run, the start of one, or "last". With --previous, values are those of the step
 before; with --save FILE, the whole value is written to a .npy file.

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def interruptible(compute: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """What `compute` returns; Ctrl-C calls `interrupt`, which ends it.
+    """Return what `compute` returns; Ctrl-C calls `interrupt`, which ends it.
 
     Python hears of Ctrl-C between two of its own instructions only, and in the main thread: so
     that one waits, and another one computes.

@@ -16,7 +16,7 @@ _MOST_HITS = 100
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which training, and through which server."""
+    """Add the arguments that name a training and its server."""
     parser.add_argument("run", metavar="RUN", help='the name of a run, the start of one, or "last"')
     parser.add_argument("--rank", type=int, help="the rank to look into (default: the first)")
     parser.add_argument(
@@ -28,7 +28,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def value_order(words: Sequence[str], previous: bool = False) -> dict[str, Any]:
-    """What words say about a value: NODE[:slot], NODE:input:slot or p:PARAMETER, and an index."""
+    """Read what words say of a value: NODE[:slot], NODE:input:slot or p:PARAMETER, and an index."""
     if not words or not words[0] or len(words) > 2:
         raise OpscopeError("name a node, or a parameter as p:NAME, and elements such as 0,:4")
     order: dict[str, Any] = {"part": "slice" if words[1:] else "facts"}
@@ -44,7 +44,7 @@ def value_order(words: Sequence[str], previous: bool = False) -> dict[str, Any]:
 
 
 def watch_order(words: Sequence[str]) -> dict[str, Any]:
-    """What words say about watchpoints: a set of them, `add SPEC` or `remove ID`."""
+    """Read what words say of watchpoints: a set of them, `add SPEC` or `remove ID`."""
     if words[0] == "add":
         return {"action": "add", "watch": " ".join(words[1:])}
     if words[0] == "remove":
@@ -53,7 +53,7 @@ def watch_order(words: Sequence[str]) -> dict[str, Any]:
 
 
 def keep_order(words: Sequence[str]) -> dict[str, Any]:
-    """What words say about values to keep: names, or all or none."""
+    """Read what words say of values to keep: names, or all or none."""
     if len(words) == 1 and words[0] in _MODES:
         return {"nodes": [], "mode": words[0]}
     return {"nodes": list(words)}
@@ -67,7 +67,7 @@ def whole(text: str) -> int:
 
 
 def standing(live: Any) -> list[str]:
-    """Where each rank stands, a line each."""
+    """Say where each rank stands, a line each."""
     lines = []
     for rank in live["ranks"]:
         node = rank["node"]
@@ -109,7 +109,7 @@ def print_value(found: Any) -> None:
 
 
 def print_recheck(found: Any) -> None:
-    """What watchpoints find in a step, and what could not be checked."""
+    """Print what watchpoints find in a step, and what could not be checked."""
     if found["hits"]:
         print_hits([hit_row(hit) for hit in found["hits"]], _MOST_HITS)
     for each in found["unchecked"]:

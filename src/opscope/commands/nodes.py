@@ -51,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     rank = next(iter(reader.ranks), 0) if args.rank is None else args.rank
     view = RankView(reader, rank)
     count = args.first if args.first and not args.json else max(1, len(view.nodes))
-    found = node_list(view, args.text, step=args.step, phase=args.phase or "", count=count)
+    step = view.last_step if args.step is None else args.step
+    found = node_list(view, args.text, step=step, phase=args.phase or "", count=count)
     if args.json:
         print_json(found)
     elif not found["total"]:
@@ -86,7 +87,7 @@ def _print_list(nodes: Sequence[Mapping[str, Any]], total: int) -> None:
 def _print_tree(view: RankView, phase: str | None, most: int) -> None:
     """The scopes with their operators under them, those of the forward pass unless asked."""
     wanted = phase or str(Phase.FORWARD)
-    numbers = view.numbers(view.step_at(None))
+    numbers = view.numbers(view.last_step)
     shown: list[str] = []
     printed, left = 0, 0
     for node in view.nodes.values():
@@ -124,6 +125,6 @@ def _say_others(view: RankView) -> None:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many parts two scopes begin with alike."""
+    """Count the parts that two scopes begin with alike."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

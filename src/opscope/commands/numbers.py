@@ -19,7 +19,7 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 6) -> str:
     """A number for people; integers are exact.
 
     >>> number(0.1 + 0.2), number(2**60), number(-math.inf)
@@ -28,8 +28,19 @@ def number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     if math.isfinite(value):
-        return f"{value:.6g}"
+        return f"{value:.{digits}g}"
     return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.00134), duration(5.4812), duration(754.0)
+    ('1.34 ms', '5.48 s', '754 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
 
 
 def size(count: int) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, TextIO, cast
 
-from opscope.commands.tables import is_terminal, print_table
+from opscope.commands.tables import is_terminal, print_table, wrapped
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
+from opscope.waiting import Waiting
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,12 @@ def print_json(value: Any) -> None:
 def print_line(text: str = "") -> None:
     """Print one line; whatever comes from files is shown escaped."""
     print(escaped(text))
+
+
+def print_wrapped(text: str, indent: int = 2) -> None:
+    """Print a sentence in as many lines as the terminal needs for it."""
+    for line in wrapped(escaped(text), indent):
+        print(line)
 
 
 _HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
@@ -107,35 +113,31 @@ def near(place: str) -> str:
     return place.removeprefix(here)
 
 
-class Bar:
-    """A bar on stderr while something takes long; nothing where nobody looks."""
+@contextlib.contextmanager
+def waiting_for_words(what: str) -> Iterator[None]:
+    """Say that something is under way until the first word of the answer."""
+    stream = sys.stdout
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    with Waiting(what) as waiting:
+        sys.stdout = cast("TextIO", _FirstWord(stream, waiting.end))
+        try:
+            yield
+        finally:
+            sys.stdout = stream
 
-    def __init__(self, what: str, after: float = 0.5) -> None:
-        self._what = what
-        self._is_on = is_terminal(sys.stderr)
-        self._next = time.monotonic() + after
-        self._is_shown = False
 
-    def __enter__(self) -> Bar:
-        return self
+class _FirstWord:
+    """A stream that calls a function before anything is written to it."""
 
-    def show(self, done: int, total: int) -> None:
-        """So much is done, of so much."""
-        now = time.monotonic()
-        if not self._is_on or now < self._next:
-            return
-        self._next, self._is_shown = now + 0.1, True
-        full = round(30 * done / max(total, 1))
-        bar = "#" * full + "." * (30 - full)
-        sys.stderr.write(f"\r{self._what} [{bar}] {100 * done // max(total, 1)} %")
-        sys.stderr.flush()
+    def __init__(self, stream: TextIO | None, call: Callable[[], None]) -> None:
+        self._stream, self._call = stream, call
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    def write(self, text: str) -> int:
+        """Write, once nobody else does."""
+        self._call()
+        return self._stream.write(text) if self._stream is not None else 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

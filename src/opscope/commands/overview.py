@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.commands.numbers import number
-from opscope.commands.output import near, print_line
+from opscope.commands.numbers import duration, number
+from opscope.commands.output import near, print_line, print_wrapped
 from opscope.commands.plot import plot
 from opscope.commands.tables import fitted, print_table
 
@@ -18,7 +18,7 @@ _LINES = 40
 def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
     """Print the curves, the model, what stands out and the hits."""
     print_line(title)
-    print_line(f"  {found['sentence']}")
+    print_wrapped(found["sentence"])
     curves = found["curves"]
     for name, label in (("loss", "loss"), ("gradient_norm", "gradient norm")):
         _print_curve(label, curves["steps"], curves[name])
@@ -48,7 +48,7 @@ def _print_times(seconds: Sequence[float | None]) -> None:
     if known:
         print_line()
         middle = known[len(known) // 2]
-        print_line(f"time per step: {middle * 1e3:.3g} ms (slowest {known[-1] * 1e3:.3g} ms)")
+        print_line(f"time per step: {duration(middle)} (slowest {duration(known[-1])})")
 
 
 def _print_scopes(scopes: Sequence[Mapping[str, Any]], run: str) -> None:
@@ -62,7 +62,8 @@ def _print_scopes(scopes: Sequence[Mapping[str, Any]], run: str) -> None:
         ]
         for scope in scopes[:_LINES]
     ]
-    print_table(("model", "operators", "parameters", "values of the last step"), rows)
+    columns = ("model", "operators", "parameters", "values of the last step")
+    print_table(columns, rows, whole=columns[-1:], spare=("parameters",))
     if len(scopes) > _LINES:
         print_line(f"and {len(scopes) - _LINES} more scopes: opscope nodes {run}")
 
@@ -71,7 +72,7 @@ def _range(scope: Mapping[str, Any]) -> str:
     if scope["min"] is None:
         return "-"
     bad = f", {scope['bad']} NaN or Inf" if scope["bad"] else ""
-    return f"{number(scope['min'])} … {number(scope['max'])}{bad}"
+    return f"{number(scope['min'], 4)} … {number(scope['max'], 4)}{bad}"
 
 
 def _print_findings(findings: Sequence[Mapping[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -11,6 +12,18 @@ from opscope.errors import OpscopeError
 from opscope.settings.checks import did_you_mean
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<word>[^']*)' \(choose from")
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Fits the sentences of a description to the terminal, and leaves tables as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = [self._fitted(part, width) for part in text.split("\n\n")]
+        return "\n\n".join(parts)
+
+    def _fitted(self, part: str, width: int) -> str:
+        is_table = any("  " in line for line in part.splitlines())
+        return part if is_table else textwrap.fill(part, width, break_on_hyphens=False)
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return sorted(parser._option_string_actions) if parser is not None else []
 
     def unknown(self, verb: str, words: Sequence[str]) -> list[str]:
-        """What is wrong with words that a verb knows nothing of."""
+        """Say what is wrong with words that a verb knows nothing of."""
         options = self.options(verb)
         mistyped = [word.partition("=")[0] for word in words if word.startswith("-")]
         if mistyped:  # other words are the values of these

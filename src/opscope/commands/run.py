@@ -19,6 +19,7 @@ from opscope.messages import mend_streams
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import RunSettings
+from opscope.waiting import Waiting
 from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
@@ -44,7 +45,7 @@ VALUE_OPTIONS = frozenset(name for name, _, _ in _OPTIONS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "opscope run [options] script.py [args...] | opscope run [options] -m module ..."
+    parser.usage = "opscope run [options] script.py [args...] | -m module [args...]"
     for name, metavar, text in _OPTIONS:
         parser.add_argument(name, metavar=metavar, help=text)
     parser.add_argument("--write-run", action="store_true", help="write the run beside a dump")
@@ -67,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     target = command[1:2] if is_module else command[:1]
     settings = _checked(args, target, is_module)
     arguments = command[2:] if is_module else command[1:]
-    session = begin(lambda: _session(settings, target[0], command))
+    with Waiting(f"opscope: starting {target[0]}"):
+        session = begin(lambda: _session(settings, target[0], command))
     _announce(session)
     try:
         if is_module:
@@ -137,6 +139,6 @@ def _ended_by_hit() -> int:
 
 
 def _stopped_a_child(session: Session, error: BaseException) -> bool:
-    """Whether `mp.spawn` raises because a hit ended training in a process it started."""
+    """Tell whether `mp.spawn` raises because a hit ended training in a process it started."""
     of_child = getattr(error, "exit_code", None) == HIT and not isinstance(error, SystemExit)
     return of_child and session.has_hits

@@ -64,7 +64,7 @@ def _line(summary: Summary) -> list[Any]:
 
 
 def _age(started: str) -> str:
-    """How long ago that was; what is no time, as it stands in the file."""
+    """Say how long ago that was; what is no time, as it stands in the file."""
     try:
         age = datetime.now(UTC) - datetime.fromisoformat(started).astimezone(UTC)
     except (ValueError, OverflowError):

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import cell
-from opscope.commands.output import add_json_flag, print_json, print_line
-from opscope.commands.tables import print_table
+from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.messages import say
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             raise OpscopeError(recorded.lacks["hits"])
         return _show_state(rank, args.node, args.json)
     address = parse_address(args.node)
-    node, others = choose_node(rank.nodes.values(), address.node)
+    node, others = choose_node(rank.nodes.values(), address.node, args.run)
     steps = None if args.step is None else {args.step}
     view = node_view(recorded, rank, node, steps)
     _narrow(view, address)
@@ -109,7 +109,7 @@ def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
         print_line()
         print_line(f"{len(others)} other operators match {args.node}:")
         for node in others[:_OTHERS]:
-            print_line(f"  {node.id:>6}  {node.name}")
+            print_line(f"  {node.id:>6}  {fitted(node.name, 10)}")
         if len(others) > _OTHERS:
             print_line(f"  all of them: opscope nodes {args.run} {args.node}")
 
@@ -195,30 +195,34 @@ def _keep_last(view: Data, count: int) -> int:
 
 
 def _print(view: Data, earlier: int) -> None:
-    print_line(f"{view['name']}  (node {view['node']}, graph {view['graph']}, rank {view['rank']})")
+    number = f"  (node {view['node']}, graph {view['graph']}, rank {view['rank']})"
+    print_line(f"{fitted(view['name'], len(number))}{number}")
     for name in _FACTS:
         if view[name]:
-            print_line(f"  {name.replace('_', ' '):<12} {view[name]}")
+            print_line(f"  {name.replace('_', ' '):<12} {fitted(str(view[name]), 15)}")
     for name, text in view["arguments"].items():
-        print_line(f"  {'argument':<12} {name}={text}")
+        print_line(f"  {'argument':<12} {fitted(f'{name}={text}', 15)}")
     _print_stack(view["stack"])
     for value in view["inputs"] + view["outputs"]:
         _print_value(value)
     if earlier:
         print_line()
-        print_line(f"{earlier} earlier steps are not shown; --last 0 shows all")
+        steps = "1 earlier step is" if earlier == 1 else f"{earlier} earlier steps are"
+        print_line(f"{steps} not shown; --last 0 shows all")
 
 
 def _print_stack(stack: list[Data]) -> None:
     for frame in [frame for frame in stack if frame["user"]] or stack:
-        print_line(f"  {frame['file']}:{frame['line']} in {frame['function']}")
+        function = f":{frame['line']} in {frame['function']}"
+        print_line(f"  {fitted(near(frame['file']), len(function) + 2)}{function}")
         if frame["code"]:
-            print_line(f"      {frame['code']}")
+            print_line(f"      {fitted(frame['code'], 6)}")
 
 
 def _print_value(value: Data) -> None:
     print_line()
-    print_line(f"{value['io']} {value['slot']}{_origin(value)}{_constant(value['rows'])}")
+    place, kind = f"{value['io']} {value['slot']}", _constant(value["rows"])
+    print_line(f"{place}{fitted(_origin(value), len(place) + len(kind))}{kind}")
     if not value["rows"] and not value["between"]:
         never = ": memory that nothing has been written to yet" if value["uninitialised"] else ""
         print_line(f"  no numbers{never}")
@@ -232,7 +236,7 @@ def _print_value(value: Data) -> None:
 
 
 def _varying(rows: Sequence[Data]) -> list[str]:
-    """What is not the same in all rows, of what usually is."""
+    """Return what is not the same in all rows, of what usually is."""
     return [name for name in _KIND if any(row[name] != rows[0][name] for row in rows)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Sequence
 from typing import Any, TextIO
 
@@ -55,21 +56,23 @@ def table_lines(
 
 
 def shortened(text: str, width: int) -> str:
-    """A text cut in its middle to fit.
+    """A text cut in its middle to fit; of a name more of the end stays, which tells it apart.
 
     >>> shortened("Default/network-Net/conv1-Conv2d/convolution-op0", 26)
-    'Default/netw…nvolution-op0'
+    'Default/…d/convolution-op0'
+    >>> shortened("a tensor holds NaN or Inf: 16 of 64", 26)
+    'a tensor hol…Inf: 16 of 64'
     """
     if len(text) <= width:
         return text
-    front = (width - 1) // 2
+    front = max(1, (width - 1) // (3 if "/" in text and " " not in text else 2))
     return f"{text[:front]}…{text[len(text) - (width - 1 - front) :]}"
 
 
 def column_widths(
     columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> tuple[list[int], list[bool]]:
-    """How wide columns are, and which are of numbers."""
+    """Measure how wide columns are, and which are of numbers."""
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
     widths = [len(escaped(column)) for column in columns]
     for row in rows:
@@ -78,12 +81,12 @@ def column_widths(
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person looks; Python has no stream at all where a descriptor was closed."""
+    """Tell whether a person looks; Python has no stream at all where a descriptor was closed."""
     return stream is not None and stream.isatty()
 
 
 def terminal_width(stream: TextIO | None) -> int | None:
-    """How much fits in a line; None where nobody looks."""
+    """Measure how much fits in a line; None where nobody looks."""
     return shutil.get_terminal_size().columns if is_terminal(stream) else None
 
 
@@ -109,6 +112,17 @@ def fitted(text: str, taken: int = 0, least: int = 30) -> str:
     """A line as it fits the terminal beside what is `taken`; all of it where nobody looks."""
     width = terminal_width(sys.stdout)
     return text if width is None else shortened(text, max(least, width - taken))
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """A sentence in lines that fit the terminal; one line where nobody looks."""
+    margin = " " * indent
+    width = terminal_width(sys.stdout)
+    if width is None:
+        return [margin + text]
+    return textwrap.wrap(
+        text, width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+    )
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -1,8 +1,9 @@
 """Look at runs, dumps and recordings in a browser.
 
 opscope view          all runs in ./opscope-runs
-opscope view PATH     one run or dump: a path, a name, the start of one, or "last"; or what the
-                      recorder left of a training: its folder, that of a rank, or a `ring.bin`
+opscope view PATH     one run or dump: a path, a name, the start of one, or
+                      "last"; or what the recorder left of a training: its
+                      folder, that of a rank, or a `ring.bin`
 """
 
 from __future__ import annotations

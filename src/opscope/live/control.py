@@ -170,7 +170,7 @@ class Live:
 
 
 def _is_named(watchpoints: Sequence[Watchpoint], node: Node) -> bool:
-    """Whether a watchpoint is about this very node or its place, not about all of a kind."""
+    """Tell whether a watchpoint is about this very node or its place, not about all of a kind."""
     return any(
         watchpoint.select.matches_node(node)
         for watchpoint in watchpoints

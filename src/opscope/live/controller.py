@@ -57,7 +57,7 @@ class NextHold:
         return self.at_next_node or bool(self.at_node)
 
     def holds_within_a_step_of(self, step: int) -> bool:
-        """Whether training will hold when this step has ended, or in or after the next."""
+        """Tell whether training will hold when this step has ended, or in or after the next."""
         planned = self.until_step is not None and step >= self.until_step - 1
         return planned or self.at_boundary or self.looks_at_nodes
 
@@ -111,7 +111,7 @@ class Controller:
         return self._visited
 
     def set_presence(self, connected: bool, watchers: int) -> None:
-        """Whether a server is connected, and how many look at this training through it."""
+        """Tell whether a server is connected, and how many look at this training through it."""
         with self._changed:
             self._connected, self._watchers = connected, watchers
             if connected and watchers:

@@ -18,7 +18,7 @@ _NEEDED = ("fastapi", "uvicorn", "websockets")
 
 
 def missing_packages() -> list[str]:
-    """What a server needs and is not installed."""
+    """Return what a server needs and is not installed."""
     return [name for name in _NEEDED if importlib.util.find_spec(name) is None]
 
 
@@ -52,7 +52,7 @@ def start_helper(run: Path) -> str:
 
 
 def helper_address(run: Path) -> str:
-    """Where the helper of a run is on this machine; nothing if there is none yet."""
+    """Return where the helper of a run is on this machine; nothing if there is none yet."""
     return str((read_object(_address_file(run)) or {}).get("address", ""))
 
 

@@ -98,7 +98,7 @@ class KeptValues:
         self.mode, self._patterns = mode, tuple(patterns)
 
     def wants(self, node: Node) -> bool:
-        """Whether the values of a node are to be kept."""
+        """Tell whether the values of a node are to be kept."""
         if self.mode == NONE:
             return False
         if (self.mode == ALL or self.is_watched(node)) and self.is_attended():
@@ -106,7 +106,7 @@ class KeptValues:
         return any(_names(pattern, node) for pattern in self._patterns)
 
     def wants_parameter(self, name: str) -> bool:
-        """Whether a parameter is kept at the end of every step."""
+        """Tell whether a parameter is kept at the end of every step."""
         marked = [p.removeprefix(PARAMETER_MARK) for p in self._patterns if _is_marked(p)]
         return self.mode != NONE and any(fnmatchcase(name, pattern) for pattern in marked)
 
@@ -179,12 +179,12 @@ class KeptValues:
             return found
 
     def was_dropped(self, key: Key) -> bool:
-        """Whether a value was to be kept, and there was no room for it."""
+        """Tell whether a value was to be kept, and there was no room for it."""
         with self._lock:
             return key in self._noted
 
     def present(self) -> list[Key]:
-        """What there is."""
+        """Return what there is."""
         with self._lock:
             spill = self._spill
             spilled = [key for s in spill.steps() for key in spill.present(s)] if spill else []
@@ -250,7 +250,7 @@ class KeptValues:
 
 
 def total_bytes(tensors: Iterable[Any]) -> int:
-    """How much room tensors need."""
+    """Return how much room tensors need."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 

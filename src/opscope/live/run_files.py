@@ -39,7 +39,7 @@ class Listed(NamedTuple):
 
 
 def may_travel(path: str) -> bool:
-    """Whether this is a file of a run directory, and no way out of it."""
+    """Tell whether this is a file of a run directory, and no way out of it."""
     return _PATH.fullmatch(path) is not None
 
 
@@ -61,7 +61,7 @@ def witness(directory: Path) -> Iterator[str]:
 
 
 def sees_witness(directory: Path, name: str) -> bool:
-    """Whether the file that another process speaks of is here."""
+    """Tell whether the file that another process speaks of is here."""
     try:
         return name.startswith(".here-") and name.isascii() and (directory / name).is_file()
     except (OSError, ValueError):

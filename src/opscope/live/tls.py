@@ -12,7 +12,7 @@ CERTIFICATE_VARIABLE = "OPSCOPE_CERTIFICATE"
 
 
 def trust() -> ssl.SSLContext:
-    """What a connection to a server with TLS checks its certificate with."""
+    """Return what a connection to a server with TLS checks its certificate with."""
     context = ssl.create_default_context()
     file = os.environ.get(CERTIFICATE_VARIABLE, "")
     if file:

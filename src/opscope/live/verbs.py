@@ -73,7 +73,7 @@ class Verbs:
         return self._verbs[verb](args)
 
     def status(self) -> Data:
-        """Where training stands, for whoever looks."""
+        """Return where training stands, for whoever looks."""
         status = self._controller.status
         place = status.place
         return {
@@ -145,7 +145,7 @@ class Verbs:
         }
 
     def _sides(self, step: int, node: int, io: IO) -> list[Data]:
-        """What is kept of one side of a node."""
+        """Return what is kept of one side of a node."""
         keys = [key for key in self._kept.present() if key[:3] == (step, node, str(io))]
         found = ((key, self._kept.get(key)) for key in sorted(keys, key=lambda key: key.slot))
         return [
@@ -191,7 +191,7 @@ class Verbs:
         return arrays.look(array, part, args, before)
 
     def _count(self, args: Data) -> list[Any]:
-        """How many elements of each kept value of a step are in some ranges."""
+        """Return how many elements of each kept value of a step are in some ranges."""
         ranges = args.get("ranges", [])
         if not isinstance(ranges, list) or not all(_is_range(each) for each in ranges):
             raise OpscopeError("ranges must be pairs of numbers")
@@ -215,7 +215,7 @@ class Verbs:
         return array
 
     def _why(self, key: Key) -> str:
-        """Why there is no such value."""
+        """Return why there is no such value."""
         if self._kept.mode == NONE:
             return "value not kept: nothing is, with --keep none"
         if self._kept.was_dropped(key):

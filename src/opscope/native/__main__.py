@@ -6,12 +6,14 @@ import sys
 
 from opscope.native.build import Built, stats_library
 from opscope.native.recorder_library import build_with_hook
+from opscope.waiting import Waiting
 
 
 def main() -> int:
     """Build what is missing and say what there is; 1 if something could not be built."""
-    recorder, hook = _beside_torch()
-    libraries = {"statistics": stats_library(), "hook": hook, "recorder": recorder}
+    with Waiting("native code"):
+        recorder, hook = _beside_torch()
+        libraries = {"statistics": stats_library(), "hook": hook, "recorder": recorder}
     for name, built in libraries.items():
         print(f"{name}: {built.path or built.reason}")
     return 0 if all(built.path for built in libraries.values()) else 1

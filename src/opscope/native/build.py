@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from opscope.locks import one_at_a_time
 from opscope.native.headers import stats_headers
+from opscope.waiting import advance, expect
 
 HERE = Path(__file__).parent
 
@@ -224,6 +225,7 @@ def _make(plan: _BuildPlan, target: Path) -> Built:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as work:
         made = Path(work) / target.name
         _write_headers(plan.made_headers, Path(work) / "generated")
+        expect(len(plan.units))
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             objects = list(pool.map(lambda unit: _compile(plan, unit, Path(work)), plan.units))
         _link(plan, objects, made)
@@ -242,6 +244,7 @@ def _compile(plan: _BuildPlan, unit: _Unit, work: Path) -> str:
     defines = [f"-DOPSCOPE_VARIANT={unit.variant}"] if unit.variant else []
     command = [*plan.compiler, f"-I{work}", *plan.options, *unit.flags, *defines]
     _demand([*command, "-c", str(unit.source), "-o", str(made)])
+    advance()
     return str(made)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from opscope.messages import say_once
 from opscope.native.build import HERE, Built, build
 from opscope.native.headers import hook_headers
+from opscope.waiting import Waiting
 
 HOOK = "hook"
 _SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp")
@@ -58,7 +59,8 @@ def find_hook(torch: Any) -> Path | None:
             f"building the native observer for torch {torch.__version__}, once; "
             "`opscope doctor --build` does so ahead"
         )
-        path, reason = build_hook(torch)
+        with Waiting("building the native observer"):
+            path, reason = build_hook(torch)
     if path is None:
         say_once(f"no native observer ({reason}): operators are watched by a slower Python mode")
     return path

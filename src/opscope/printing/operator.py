@@ -93,7 +93,7 @@ def _gradient_hook(text: str, number: int, limit: int) -> Callable[[Any], None]:
 
 
 def _write(tensors: Sequence[Any], texts: Sequence[str], limit: int) -> Any:
-    """What the operator does: everything in one piece, so that threads do not mix lines."""
+    """Return what the operator does: everything in one piece, so that threads do not mix lines."""
     if _is_captured(tensors):
         return _nothing(tensors, texts, limit)
     with plain_torch():
@@ -104,7 +104,7 @@ def _write(tensors: Sequence[Any], texts: Sequence[str], limit: int) -> Any:
 
 
 def _is_captured(tensors: Sequence[Any]) -> bool:
-    """Whether a CUDA graph is being captured, which cannot wait for values; that is said once."""
+    """Tell whether a CUDA graph is being captured, which cannot wait for values; say so once."""
     on_gpu = any(tensor.is_cuda for tensor in tensors)
     if not on_gpu or not torch.cuda.is_current_stream_capturing():
         return False

@@ -154,7 +154,7 @@ class Fields:
 
 
 def checked_lines(path: Path, make: Callable[[Fields], T]) -> Iterator[T]:
-    """What `make` makes of each line of a file; a damaged line is left out, which is said."""
+    """Return what `make` makes of each line of a file; leave out damaged ones, and say so."""
     return checked_tail(LineTail(path), make)
 
 

@@ -49,7 +49,7 @@ class DumpValues(NamedTuple):
 
 
 def is_dump(path: Path) -> bool:
-    """Whether a path is a dump, or one rank of it."""
+    """Tell whether a path is a dump, or one rank of it."""
     if is_directory(path / METADATA):
         return True
     return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
@@ -297,7 +297,7 @@ def _make_node(number: int, graph: int, op_type: str, name: str) -> Node:
 
 
 def _phase(graph: int, scope: str) -> Phase:
-    """What the name of an operator tells of its phase."""
+    """Return what the name of an operator tells of its phase."""
     beside = {EVAL_GRAPH: Phase.EVAL, SETUP_GRAPH: Phase.SETUP, DATA_GRAPH: Phase.DATA}
     if graph in beside:
         return beside[graph]

@@ -104,7 +104,7 @@ def _number(name: str, text: str) -> float:
 
 
 def kind_of(low: float, high: float) -> int:
-    """How a record has these ends."""
+    """Return how a record has these ends."""
     if not (isinstance(low, int) and isinstance(high, int)) or (low < 0 and high >= _MANY):
         return FLOAT
     return INT if high < 1 << 63 else UINT

@@ -31,7 +31,7 @@ def find_run(text: str, root: Path = Path(RUNS)) -> Path:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a path is a run directory."""
+    """Tell whether a path is a run directory."""
     return (path / RUN_FILE).is_file()
 
 

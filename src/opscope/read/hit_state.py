@@ -71,7 +71,7 @@ def find_state(rank: Path, text: str) -> Path:
 
 
 def state_facts(state: Path) -> dict[str, Any]:
-    """What state.json says."""
+    """Return what state.json says."""
     facts = read_object(state / STATE) or {}
     if not isinstance(facts.get("left_out", []), list):
         say_once(f'{state / STATE}: "left_out" is no list; left out')
@@ -92,6 +92,6 @@ def tensors_in(state: Path) -> Iterator[tuple[str, SavedTensor]]:
 
 
 def read_safetensors(path: Path) -> list[SavedTensor]:
-    """What is in a safetensors file; the elements stay where they are until asked for."""
+    """Return what is in a safetensors file; the elements stay where they are until asked for."""
     arrays = read_arrays(path).arrays
     return [SavedTensor(name, code, stored) for name, (code, stored) in arrays.items()]

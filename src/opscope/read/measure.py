@@ -38,14 +38,14 @@ def measure(array: Array, address: int, ends: Range | None = None, threads: int 
 
 
 def count_in_range(array: Array, ends: Range) -> int:
-    """How many elements (|x| if complex) are from one end to the other, included."""
+    """Return how many elements (|x| if complex) are from one end to the other, included."""
     if array.dtype.kind == "c":
         array = np.abs(array.astype(np.complex128))
     return int(np.count_nonzero((array >= ends[0]) & (array <= ends[1])))
 
 
 def compare(now: Array, before: Array, tolerance: Tolerance, threads: int = 1) -> Difference:
-    """How far two arrays of one shape are apart."""
+    """Return how far two arrays of one shape are apart."""
     library = load()
     one, other = _strided(now), _strided(before)
     if library is not None and one is not None and other is not None and one.dtype == other.dtype:

@@ -97,7 +97,7 @@ class _View:
         return [_row(value) for value in self._values.get((node.id, io, slot), ())]
 
     def _gaps(self, io: IO, slot: int) -> list[Data]:
-        """What was left out of this value, in the order of steps."""
+        """Return what was left out of this value, in the order of steps."""
         mine = [gap for gap in self._between if (gap["io"], gap["slot"]) == (str(io), slot)]
         return sorted(
             ({k: v for k, v in gap.items() if k not in ("io", "slot")} for gap in mine),

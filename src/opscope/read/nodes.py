@@ -60,17 +60,17 @@ def find_node(nodes: Collection[Node], text: str) -> Node:
     raise OpscopeError(_missing(text, nodes))
 
 
-def choose_node(nodes: Collection[Node], text: str) -> tuple[Node, list[Node]]:
+def choose_node(nodes: Collection[Node], text: str, run: str) -> tuple[Node, list[Node]]:
     """The node that a person most likely means, and the others that match.
 
     Of several it is one of forward, where the name of a module stands for its last operator:
-    that makes what the module gives.
+    that makes what the module gives. `run` is what the person calls the run, for a hint.
     """
     for matches in (*_tiers_of_parts(nodes, text), *_tiers(nodes, text)):
         if matches:
             chosen = _most_likely(matches, text)
             return chosen, [node for node in matches if node is not chosen]
-    raise OpscopeError(_missing(text, nodes))
+    raise OpscopeError(_missing(text, nodes, run))
 
 
 def _tiers_of_parts(nodes: Collection[Node], text: str) -> Iterator[list[Node]]:
@@ -116,13 +116,13 @@ def _graph(node: Node) -> str:
     return f"  (graph {node.graph})" if node.graph != TRAINING_GRAPH else ""
 
 
-def _missing(text: str, nodes: Collection[Node]) -> str:
+def _missing(text: str, nodes: Collection[Node], run: str = "RUN") -> str:
     names = {node.name: node.name for node in nodes}
     names |= {last_parts(node.name, 2): node.name for node in nodes}
     names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
     if not close:
-        return f"no node matches {text}; list them with: opscope nodes RUN"
+        return f"no node matches {text}; list them with: opscope nodes {run}"
     return "\n".join(
         [f"no node matches {text}; did you mean", *(f"  {escaped(names[c])}" for c in close)]
     )

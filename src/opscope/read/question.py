@@ -103,7 +103,7 @@ def _serialized(connection: Any, sql: str) -> Tree:
 
 
 def _is_plain(select: Tree) -> bool:
-    """Whether it is one SELECT from the statistics alone."""
+    """Tell whether it is one SELECT from the statistics alone."""
     if select.get("type") != "SELECT_NODE" or select.get("cte_map", {}).get("map"):
         return False
     source = select.get("from_table") or {}

@@ -176,7 +176,7 @@ class Reader:
             raise OpscopeError(f"{node.name} is not a node of {self.path}") from None
 
     def inputs(self, node: Node) -> list[Source]:
-        """Where each input of a node came from last: an output of another node, or outside.
+        """Return where each input of a node came from last: an output of another node, or outside.
 
         >>> [source for source in run.inputs(node)]  # doctest: +SKIP
         """
@@ -253,7 +253,7 @@ class Reader:
         return self._once(f"scopes {number}", lambda: scope_tree(nodes))
 
     def scope_numbers(self, step: int | None = None, rank: int | None = None) -> Aggregates:
-        """What the outputs of a step (the last one) say of each scope."""
+        """Return what the outputs of a step (the last one) say of each scope."""
         reader = self.recording.rank(self._one_rank(rank))
         if step is None:
             step = max(reader.recorded_steps, default=0)
@@ -266,7 +266,7 @@ class Reader:
         ]
 
     def notes(self, ranks: Collection[int] | None = None) -> list[Mapping[str, Any]]:
-        """What did no harm in a run: skipped batches and masked values, with where they began."""
+        """Return what did no harm in a run: skipped batches and masked values, with origins."""
         if "hits" in self.recording.lacks:
             return []
         found = [self.recording.rank(number) for number in self.chosen_ranks(ranks)]
@@ -290,7 +290,7 @@ class Reader:
             raise OpscopeError(self.recording.lacks[what])
 
     def _once(self, name: str, make: Callable[[], _T]) -> _T:
-        """What is made once, until a refresh, whichever thread asks first."""
+        """Return what is made once, until a refresh, whichever thread asks first."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -351,7 +351,7 @@ class Reader:
         return lambda node: any(fnmatchcase(text, query) for text in self._texts(node, by))
 
     def _texts(self, node: Node, by: str) -> Iterator[str]:
-        """What a query is looked for in."""
+        """Return what a query is looked for in."""
         if by == "name":
             yield node.name
         elif by == "line":

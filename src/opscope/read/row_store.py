@@ -244,7 +244,7 @@ def _open(file: StatFile, earlier: Part | None, is_last: bool) -> Part:
 
 
 def _map_beside(file: StatFile, path: Path) -> Any:
-    """What belongs to a file of rows; empty if it is missing though the rows are there."""
+    """Return what belongs to a file of rows; empty if it is missing though the rows are there."""
     try:
         descriptor = open_regular(path)
     except FileNotFoundError:
@@ -296,7 +296,7 @@ def _valid(records: Records) -> Records:
 
 
 def _is_of(records: Records, field: str, wanted: Collection[int]) -> bool:
-    """Whether an index has told the truth."""
+    """Tell whether an index has told the truth."""
     if not len(records):
         return True
     valid = bool((records["valid"] == VALID).all())

@@ -19,7 +19,7 @@ class SavedArrays(NamedTuple):
 
 
 def read_arrays(path: Path | str) -> SavedArrays:
-    """What is in a file; an error says what is wrong with it. Damaged arrays are left out."""
+    """Read what is in a file, without damaged arrays; an error says what is wrong with it."""
     try:
         head = read_head(path)
     except (OSError, ValueError) as error:

@@ -56,7 +56,7 @@ class ScopeTree:
         return [number for number, name in enumerate(self.names) if text in name]
 
     def aggregate(self, rows: Records) -> Aggregates:
-        """What some rows, such as those of a step, say of each scope; outputs only."""
+        """Return what some rows, such as those of a step, say of each scope; outputs only."""
         places = np.flatnonzero((rows["io"] == OUTPUT) & (rows["node"] < len(self.of_node)))
         scope = self.of_node[rows["node"][places]]
         known = scope >= 0

@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 
 def is_small_float(code: str) -> bool:
-    """Whether safetensors calls one of these so."""
+    """Tell whether safetensors calls one of these so."""
     return code == "BF16" or code in _TABLES
 
 

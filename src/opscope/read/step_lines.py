@@ -44,7 +44,7 @@ class LossLine(NamedTuple):
 
 
 def step_line(line: Fields) -> StepLine:
-    """What is known of a step."""
+    """Return what is known of a step."""
     return StepLine(
         step=line.integer("step", -SMALL, SMALL),
         operators=line.integer("operators", below=CALLS),
@@ -67,7 +67,7 @@ class LinksLine(NamedTuple):
 
 
 def links_line(line: Fields) -> LinksLine:
-    """What `opscope.calls` calls changes and crossings."""
+    """Return what `opscope.calls` calls changes and crossings."""
     step = line.integer("step", -SMALL, SMALL)
     if "like" in line:
         return LinksLine(step, line.integer("like", -SMALL, SMALL), [], [])

@@ -107,7 +107,7 @@ def _header_of(data: Any) -> _Header:
 
 @functools.lru_cache(maxsize=65536)
 def _parsed(text: bytes, end: int) -> _Header:
-    """What a header says; a dump has the same few thousands of times."""
+    """Return what a header says; a dump has the same few thousands of times."""
     found = ast.literal_eval(text.decode("latin1").strip())
     dtype = np.dtype(found["descr"])
     if dtype.hasobject:

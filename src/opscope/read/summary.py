@@ -69,7 +69,7 @@ def _of_run(run: Run) -> Summary:
 
 
 def _count(steps: list[bytes]) -> int:
-    """How many steps there were, thinned ones too; one that did not end is none."""
+    """Return how many steps there were, thinned ones too; one that did not end is none."""
     last = _object(steps[-1]) if steps else {}
     number = last.get("number")
     count = number + 1 if isinstance(number, int) and number >= len(steps) else len(steps)

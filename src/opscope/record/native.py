@@ -10,6 +10,7 @@ from opscope.messages import say_once
 from opscope.native import build
 from opscope.native.extension import load_extension
 from opscope.native.recorder_library import build_recorder, build_with_hook
+from opscope.waiting import Waiting
 
 _MODULE = "opscope_recorder"
 
@@ -25,7 +26,8 @@ def load(torch: Any) -> ModuleType | None:
             f"building native code for torch {torch.__version__}, once; "
             "`opscope doctor --build` does so ahead"
         )
-        path, reason = build_with_hook(torch)[0]
+        with Waiting("building native code"):
+            path, reason = build_with_hook(torch)[0]
     if path is None:
         say_once(f"no native recorder ({reason}): modules are recorded, not their operators")
         return None

@@ -31,7 +31,7 @@ class Ending:
 
 
 def failure(error: BaseException, step: int | None) -> Ending:
-    """How an exception ends training; leaving without a code, or with 0, is finishing."""
+    """Return how an exception ends training; leaving without a code, or with 0, is finishing."""
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return Ending()
@@ -41,7 +41,7 @@ def failure(error: BaseException, step: int | None) -> Ending:
 
 
 def in_words(error: Exception) -> str:
-    """Why recording failed."""
+    """Say why recording failed."""
     if isinstance(error, OSError):
         return _WORDS.get(error.errno or 0) or error.strerror or str(error)
     if isinstance(error, OpscopeError):

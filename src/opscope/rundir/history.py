@@ -179,7 +179,7 @@ class History:
 
 
 def _count_steps(batch: Sequence[_Closed]) -> int:
-    """How many steps some files have; one that lies in two of them counts once."""
+    """Count the steps of some files; one that lies in two of them counts once."""
     found = [closed.steps for closed in batch if len(closed.steps)]
     shared = sum(int(a[-1] == b[0]) for a, b in itertools.pairwise(found))
     return sum(map(len, found)) - shared

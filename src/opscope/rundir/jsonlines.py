@@ -189,7 +189,7 @@ def parse_object(text: bytes) -> dict[str, Any] | None:
 
 
 def _is_flat(text: bytes, value: Any) -> bool:
-    """Whether a value can be walked through; most have too few parts to be deep."""
+    """Tell whether a value can be walked through; most have too few parts to be deep."""
     return text.count(b"[") + text.count(b"{") < _DEPTH or _fits(value, _DEPTH)
 
 
@@ -214,7 +214,7 @@ def portable(value: Any) -> Any:
 
 
 def with_floats(value: Any) -> Any:
-    """What `portable` made of a value, with NaN and infinities as numbers again."""
+    """Return what `portable` made of a value, with NaN and infinities as numbers again."""
     if isinstance(value, dict):
         return {key: with_floats(item) for key, item in value.items()}
     if isinstance(value, list):

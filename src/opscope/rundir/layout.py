@@ -56,7 +56,7 @@ def rank_directories(run: Path) -> dict[int, Path]:
 
 
 def copied_source(run: Path, file: str) -> Path:
-    """Where the copy of a source file is, from its name in a stack."""
+    """Return where the copy of a source file is, from its name in a stack."""
     digest = hashlib.sha256(file.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return run / SOURCES / f"{digest}-{_plain(Path(file).name)[-100:]}"
 
@@ -66,7 +66,7 @@ def _plain(text: str) -> str:
 
 
 def run_key(path: Path) -> str:
-    """What a recording is called in addresses: its name, and a digest of where it is."""
+    """Return what a recording is called in addresses: its name, and a digest of where it is."""
     place = path.resolve()
     digest = hashlib.sha256(str(place.parent).encode("utf-8", "surrogateescape")).hexdigest()[:6]
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in place.name)[-120:]

@@ -14,7 +14,7 @@ _RETIRED = ".retired-"
 
 
 def is_alive(run: Path) -> bool:
-    """Whether a rank of this run is still running."""
+    """Tell whether a rank of this run is still running."""
     return any(is_held(path / LOCK) for path in rank_directories(run).values())
 
 

@@ -49,7 +49,7 @@ class RowIndex(NamedTuple):
         return np.concatenate(parts) if parts else np.empty(0, np.uint32)
 
     def of_steps(self, steps: Iterable[int]) -> list[tuple[int, int]]:
-        """Where runs of some steps begin and end."""
+        """Return where runs of some steps begin and end."""
         chosen = np.flatnonzero(np.isin(self.steps, np.fromiter(steps, np.int64)))
         return [(int(self.begins[i]), int(self.ends[i])) for i in chosen.tolist()]
 
@@ -115,7 +115,7 @@ def decode_index(data: Any, rows: int) -> RowIndex | None:
 
 
 def _fits(index: RowIndex) -> bool:
-    """Whether what is small about an index can be true; its permutation is checked in use."""
+    """Tell whether what is small about an index can be true; its permutation is checked in use."""
     starts, begins, ends = index.starts, index.begins, index.ends
     ordered = bool((starts[:-1] <= starts[1:]).all() and (index.nodes[:-1] < index.nodes[1:]).all())
     bounded = int(starts[-1]) == len(index.order) and int(starts[0]) == 0
@@ -124,7 +124,7 @@ def _fits(index: RowIndex) -> bool:
 
 
 def _firsts(values: NDArray[Any]) -> NDArray[np.intp]:
-    """Where each stretch of equal values begins."""
+    """Return where each stretch of equal values begins."""
     if not len(values):
         return np.empty(0, np.intp)
     return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))

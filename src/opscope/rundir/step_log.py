@@ -82,7 +82,7 @@ class StepLog:
         return int(self._limit * _FULL_AGAIN)
 
     def _stays(self, number: int, whole: int) -> bool:
-        """Whether a step is kept where so many of the last are whole."""
+        """Tell whether a step is kept where so many of the last are whole."""
         level = ((self._count - 1 - number) // whole).bit_length()
         return number % (1 << level) == 0
 

@@ -159,7 +159,7 @@ class RunWriter(BaseSink):
 
 
 def _cause(error: Exception) -> str:
-    """What went wrong; of a mistake of ours also where, so that it can be mended."""
+    """Say what went wrong; of a mistake of ours also where, so that it can be mended."""
     if isinstance(error, OSError):
         return str(error.strerror or error)
     where = traceback.extract_tb(error.__traceback__)[-1]

@@ -22,14 +22,14 @@ Arguments = Annotated[dict[str, Any], Body()]
 
 @trainings.websocket(PATH)
 async def connect(socket: WebSocket) -> None:
-    """Where trainings connect."""
+    """Return where trainings connect."""
     hub: Hub = socket.app.state.hub
     await hub.serve(socket)
 
 
 @router.get("/runs/{run}/live", response_model=live_answers.LiveState)
 async def live(request: Request, run: RunId) -> Response:
-    """How the connected ranks of a run stand."""
+    """Return how the connected ranks of a run stand."""
     return answer(await hub_of(request).fresh_facts(run))
 
 

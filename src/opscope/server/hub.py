@@ -87,7 +87,7 @@ class Hub:
             training.follower = asyncio.create_task(follow(training, training.mirror))
 
     def _find_place(self, training: Training, witness: str) -> None:
-        """Where its records are read: in its own directory, or in a copy where the run is."""
+        """Return where its records are read: in its own directory, or in a copy."""
         is_here = sees_witness(training.place, witness)
         beside = self._beside(training)
         if is_here and beside in (None, training.place):
@@ -98,7 +98,7 @@ class Hub:
         training.mirror = mirror or Mirror(training.place, training.rank)
 
     def _beside(self, training: Training) -> Path | None:
-        """Where another rank of the same run is read."""
+        """Return where another rank of the same run is read."""
         for ranks in self._runs.values():
             alive = [each for each in ranks.values() if each.alive]
             same = alive and training.run_id and alive[0].run_id == training.run_id
@@ -120,7 +120,7 @@ class Hub:
         return [rank for rank, training in self.trainings(run).items() if training.alive]
 
     def is_live(self, run: str) -> bool:
-        """Whether any rank of a run is connected."""
+        """Tell whether any rank of a run is connected."""
         return any(training.alive for training in self._runs.get(run, {}).values())
 
     @property
@@ -129,7 +129,7 @@ class Hub:
         return self.streams > 0 or any(self.is_live(run) for run in tuple(self._runs))
 
     def facts(self, run: str) -> Message:
-        """How the ranks of a run stand."""
+        """Return how the ranks of a run stand."""
         found = [training.facts() for training in self.trainings(run).values()]
         return {"live": self.is_live(run), "watchers": self._watchers.get(run, 0), "ranks": found}
 
@@ -182,7 +182,7 @@ class Hub:
         return await self.fresh_facts(run)
 
     async def fresh_facts(self, run: str) -> Message:
-        """How the ranks of a run stand at this moment."""
+        """Return how the ranks of a run stand at this moment."""
         alive = [training for training in self.trainings(run).values() if training.alive]
         await asyncio.gather(*(training.refresh() for training in alive))
         return self.facts(run)
@@ -201,7 +201,7 @@ class Hub:
         raise OpscopeError(f"the ranks did not come to the end of a step for {_MEETING_S:g} s")
 
     async def _settled(self, run: str) -> bool:
-        """Whether all ranks hold at one step; those behind are let on."""
+        """Tell whether all ranks hold at one step; those behind are let on."""
         for _ in range(10):
             await asyncio.sleep(_SETTLE_S / 10)
             ranks = [training for training in self._alive(run) if training.state != ENDED]

@@ -25,7 +25,7 @@ _RANK = "rank_"
 
 
 def mirror_place(root: Path, directory: str, run_id: str) -> Path:
-    """Where the copy of a run is: the same place for all ranks that share the run's id."""
+    """Return where the copy of a run is: the same place for all ranks that share the run's id."""
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in Path(directory).name)[-120:]
     digest = hashlib.sha256(f"{run_id}|{name}".encode("utf-8", "replace")).hexdigest()[:6]
     return root / f"{name.lstrip('.') or 'run'}-{digest}"

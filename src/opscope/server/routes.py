@@ -107,7 +107,7 @@ def compare(request: Request, run: RunId) -> Response:
 
 @router.get(f"{RANK}/verdict", response_model=hit_answers.Verdict)
 def verdict(view: View) -> Response:
-    """What is wrong, or that nothing is."""
+    """Return what is wrong, or that nothing is."""
     return answer(hit_list.verdict(view))
 
 
@@ -128,7 +128,7 @@ def steps_of(view: View, first: First = 0, count: Count = 100) -> Response:
 
 @router.get(f"{RANK}/tree", response_model=node_answers.Branch)
 def tree_of(view: View, scope: ScopeName = "", step: Step = None) -> Response:
-    """What is directly in a scope, with the numbers of a step."""
+    """Return what is directly in a scope, with the numbers of a step."""
     return answer(tree.branch(view, scope, step))
 
 
@@ -242,7 +242,7 @@ def line_trends_of(
     columns: Annotated[int, Query(ge=2, le=200)] = 24,
     last: Step = None,
 ) -> Response:
-    """What the lines of a file computed over steps."""
+    """Return what the lines of a file computed over steps."""
     return answer(line_trends.line_trends(view, file, columns, last))
 
 
@@ -301,7 +301,7 @@ async def events(
 async def _changes(
     request: Request, run: str, opened: Opened, watching: bool
 ) -> AsyncIterator[str]:
-    """What is new, whenever there is something; a comment now and then shows that we are there."""
+    """Send what is new, whenever there is something; a comment now and then is a sign of life."""
     hub, last, quiet = hub_of(request), None, 0
     hub.streams += 1
     if watching:

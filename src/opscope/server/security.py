@@ -57,7 +57,7 @@ class Guard:
             await _answer(send, *refusal)
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        """Why this request is not answered."""
+        """Return why this request is not answered."""
         host = headers.get(b"host", b"").decode("latin1").lower()
         if not self._goes_by(_without_port(host), scope):
             return 421, "this server does not go by that name"
@@ -87,7 +87,7 @@ class Guard:
         return hmac.compare_digest(text.encode(), self._token.encode())
 
     def _is_entrance(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
-        """Whether somebody opens the page with the token in its address."""
+        """Tell whether somebody opens the page with the token in its address."""
         host = _without_port(headers.get(b"host", b"").decode("latin1").lower())
         query = dict(parse_qsl(scope["query_string"].decode("latin1")))
         is_page = scope["method"] == "GET" and not scope["path"].startswith("/api/")
@@ -95,7 +95,7 @@ class Guard:
         return is_page and known and self._is_token(query.get("token", ""))
 
     def _goes_by(self, host: str, scope: Scope) -> bool:
-        """Whether that is a name of this server, or the very address that was connected to."""
+        """Tell whether that is a name of this server, or the very address that was connected to."""
         here = str((scope.get("server") or ("",))[0])
         return host in self._hosts or host.strip("[]") == here
 
@@ -116,7 +116,7 @@ class Guard:
 
 
 def names_of(host: str) -> tuple[str, ...]:
-    """What a server that listens there may be called; an own name only if others can reach it."""
+    """List the names of a server that listens there; its own only if others can reach it."""
     if host in ("localhost", "::1") or host.startswith("127."):
         return (host,)
     return (host, socket.gethostname(), socket.getfqdn())

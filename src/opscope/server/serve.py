@@ -85,7 +85,7 @@ def in_background(
 
 
 def address(sock: socket.socket, host: str, scheme: str = "http") -> str:
-    """How a browser on this machine reaches it."""
+    """Return how a browser on this machine reaches it."""
     port = sock.getsockname()[1]
     shown = _LOCAL if host in ("0.0.0.0", "::", "") else host
     return f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}/"

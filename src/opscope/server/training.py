@@ -63,7 +63,7 @@ class Training:
         return DEAD if self._is_dead() else LOST
 
     def _is_dead(self) -> bool:
-        """Whether its process is gone, or has not come back for longer than a network fails."""
+        """Tell whether its process is gone, or away for longer than a network fails."""
         is_gone = self.host == socket.gethostname() and not is_alive(self.pid)
         return is_gone or time.monotonic() - self._left > _BACK_S
 
@@ -136,7 +136,7 @@ class Training:
                 waiting.set_exception(error)
 
     def is_same(self, other: Training) -> bool:
-        """Whether both are connections of one process, which may not have ended the first."""
+        """Tell whether both are connections of one process, which may not have ended the first."""
         return (self.host, self.pid) == (other.host, other.pid)
 
     def hand_over_mirror(self) -> Mirror | None:

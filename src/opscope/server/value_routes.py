@@ -53,7 +53,7 @@ def _against(
     rtol: Annotated[float, Query(ge=0)] = 0.0,
     atol: Annotated[float, Query(ge=0)] = 0.0,
 ) -> Against:
-    """What it is compared with, and which of the three is shown."""
+    """Return what it is compared with, and which of the three is shown."""
     return Against(other, show, rtol, atol)
 
 
@@ -83,7 +83,7 @@ async def value_of(request: Request, run: RunId, which: Chosen, step: Step = Non
 
 @router.get(f"{VALUE}/layout", response_model=value_answers.Layout)
 async def layout_of(source: Source, index: Index = "", fold: Fold = 0) -> Response:
-    """How the elements that an index takes are laid out as rows and columns."""
+    """Return how the elements that an index takes are laid out as rows and columns."""
     return answer(await source.look("layout", index=index, fold=fold))
 
 
@@ -144,7 +144,7 @@ async def histogram_of(
     bins: Annotated[int, Query(ge=1, le=MOST_BINS)] = 60,
     log: bool = False,
 ) -> Response:
-    """How many elements lie where."""
+    """Return how many elements lie where."""
     return answer(await source.look("histogram", index=index, bins=bins, log=log))
 
 
@@ -174,13 +174,13 @@ async def along_of(
 
 @router.get(f"{VALUE}/places", response_model=value_answers.Places)
 async def places_of(source: Source, index: Index = "", fold: Fold = 0) -> Response:
-    """Where the first extremes are, and the first that is not finite."""
+    """Return where the first extremes are, and the first that is not finite."""
     return answer(await source.look("places", index=index, fold=fold))
 
 
 @router.get(f"{VALUE}/compared", response_model=value_answers.Compared)
 async def compared_of(source: Source, index: Index = "", fold: Fold = 0) -> Response:
-    """How far it is from what it is compared with (`against`)."""
+    """Return how far it is from what it is compared with (`against`)."""
     return answer(await source.look("compared", index=index, fold=fold))
 
 
@@ -201,7 +201,7 @@ async def pictures_of(
 def relations_of(
     which: Chosen, hops: Annotated[int, Query(ge=1, le=relations.MOST_HOPS)] = 2
 ) -> Response:
-    """What it was computed from, and what it feeds."""
+    """Return what it was computed from, and what it feeds."""
     return answer(relations.relations(which, hops))
 
 

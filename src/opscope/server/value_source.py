@@ -84,7 +84,7 @@ class Looked:
 async def find(
     hub: Hub, library: Library, run: str, which: Which, step: int | None, against: Against
 ) -> Looked:
-    """Where the elements are; an error says why nobody has them."""
+    """Return where the elements are; an error says why nobody has them."""
     if which.is_held:
         held = "hit" if which.view.reader.is_run else "dump"
         other = await asyncio.to_thread(_other, library, run, which, against)
@@ -115,12 +115,12 @@ async def _two_ranks(
 
 
 def live_kind(live: Data) -> str:
-    """What a training has it as."""
+    """Return what a training has it as."""
     return "parameter" if "parameter" in live else "kept"
 
 
 async def live_name(hub: Hub, run: str, which: Which, step: int | None) -> Data | None:
-    """What a connected training calls the value, if it keeps it; a parameter is always there."""
+    """Return what a connected training calls the value, if it keeps it, or a parameter."""
     if not hub.is_live(run):
         return None
     rank = which.view.rank
@@ -141,7 +141,7 @@ async def live_name(hub: Hub, run: str, which: Which, step: int | None) -> Data 
 
 
 async def live_facts(hub: Hub, run: str, which: Which, step: int | None) -> Data:
-    """What a connected training says of a value that nobody has written; nothing if it has none."""
+    """Ask a connected training for a value that nobody has written; nothing if it has none."""
     live = await live_name(hub, run, which, step)
     if live is None:
         return {}

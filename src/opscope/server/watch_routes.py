@@ -91,7 +91,7 @@ def selection(
     first: First = 0,
     count: Count = 100,
 ) -> Response:
-    """What a watchpoint looks at: as a tree, one scope at a time, or what matches a text."""
+    """Return what a watchpoint looks at: as a tree, one scope at a time, or what matches a text."""
     found = Selecting(view, _one(watchpoint))
     return answer(found.answer(text=text, scope=scope, first=first, count=count))
 
@@ -116,7 +116,7 @@ def preview(
     watchpoint: OneWatchpoint,
     last: Last = 100,
 ) -> Response:
-    """What it would have found in the steps recorded last."""
+    """Return what it would have found in the steps recorded last."""
     opened = library_of(request).open(run)
     return answer(watch_preview.preview(opened.reader, opened.view(rank), _one(watchpoint), last))
 

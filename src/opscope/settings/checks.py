@@ -28,7 +28,7 @@ class InvalidError(ValueError):
         self.items = tuple(items)
 
     def problems(self, file: str, key: str, value: object) -> list[Problem]:
-        """What is wrong, at the key itself or at its elements."""
+        """List what is wrong, at the key itself or at its elements."""
         items = self.items or (Item("", value, str(self)),)
         return [Problem(file, key + item.suffix, item.value, item.message) for item in items]
 
@@ -103,7 +103,7 @@ def checked(check: Check, value: object, file: str, key: str) -> tuple[Any, list
 
 
 def is_any(value: object, allowed: Iterable[object]) -> bool:
-    """Whether a value is among others, where True is not 1 and 1.0 is not 1."""
+    """Tell whether a value is among others, where True is not 1 and 1.0 is not 1."""
     return any(type(value) is type(other) and value == other for other in allowed)
 
 

@@ -84,7 +84,7 @@ def on_context(listener: Callable[[], None]) -> None:
 
 
 def current_context() -> Context:
-    """What `set_context` has set so far."""
+    """Return what `set_context` has set so far."""
     return _context
 
 

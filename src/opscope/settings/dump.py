@@ -108,7 +108,7 @@ def load_dump_settings(
 
 
 def _dump_path(reading: Reading, environ: Mapping[str, str]) -> Path | None:
-    """Where the dump goes: the key, or else the folder that the environment names."""
+    """Return where the dump goes: the key, or else the folder that the environment names."""
     written = reading.values.get("path", MISSING)
     if written is MISSING:
         return None

@@ -94,7 +94,7 @@ def report_combinations(reading: Reading) -> None:
 
 
 def _has_section(reading: Reading, key: str) -> bool:
-    """Whether a key could have been given: its section is there, and it is not in it."""
+    """Tell whether a key could have been given: its section is there, and it is not in it."""
     without = any(problem.key == COMMON for problem in reading.problems)
     return not without and key not in reading.given
 

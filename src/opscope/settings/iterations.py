@@ -34,7 +34,7 @@ class Iterations:
         return cls(text, _merge([_range(part) for part in _parts(text)]))
 
     def contains(self, step: int) -> bool:
-        """Whether this step is one of them."""
+        """Tell whether this step is one of them."""
         if self.all:
             return step >= 0
         place = bisect.bisect_right(self.ranges, (step, MAX_STEP)) - 1
@@ -49,7 +49,7 @@ class Iterations:
         return None if self.all else self.ranges[-1][1]
 
     def meets(self, other: Iterations, shift: int, every: int) -> bool:
-        """Whether some multiple of `every` is one of them and, `shift` higher, one of `other`."""
+        """Tell whether a multiple of `every` is one of them and, `shift` higher, one of `other`."""
         pairs = product(self._spans, other._spans)
         shared = ((max(a, c - shift, 0), min(b, d - shift)) for (a, b), (c, d) in pairs)
         return any(-(-low // every) * every <= high for low, high in shared)

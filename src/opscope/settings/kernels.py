@@ -48,7 +48,7 @@ class KernelPattern:
         return cls(text, "regex", inner, _compile(inner))
 
     def matches(self, name: str, op_type: str, module_class: str) -> bool:
-        """Whether an operator is meant; `module_class` is the innermost module it runs in."""
+        """Tell whether an operator is meant; `module_class` is the innermost module it runs in."""
         if self.kind == "name":
             return name == self.body
         if self.regex is not None:

@@ -62,7 +62,7 @@ class LogSettings:
 
 
 def read_log_settings(environ: Mapping[str, str]) -> LogSettings:
-    """What the environment asks for; a bad value is a notice, and the default is taken."""
+    """Read what the environment asks for; a bad value is a notice, and the default is taken."""
     values: dict[str, object] = {}
     notices: list[str] = []
     for name, synonym in SYNONYMS.items():

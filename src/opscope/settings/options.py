@@ -183,7 +183,7 @@ def flag_layer(flags: Mapping[str, object], folder: Path, source: str) -> Layer:
 
 
 def _flag(name: str, source: str) -> str:
-    """What the person calls a flag: `--no-record` on a command line, `no_record` in code."""
+    """Name a flag as the person does: `--no-record` on a command line, `no_record` in code."""
     return f"--{name.replace('_', '-')}" if source == COMMAND_LINE else name
 
 

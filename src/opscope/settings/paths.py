@@ -54,7 +54,7 @@ def _check_names(text: str) -> None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file of this name; text that cannot be a path is none."""
+    """Tell whether there is a file of this name; text that cannot be a path is none."""
     try:
         return path.is_file()
     except OSError:  # such as a name that is too long

@@ -49,7 +49,7 @@ Given = Mapping[str, Any]
 
 
 def merged(sources: Sequence[Given], enabled: bool) -> RecorderSettings:
-    """What the sources come to, the first that gives a setting counting."""
+    """Merge what the sources say; the first that gives a setting counts."""
     settings = RecorderSettings(enable=enabled)
     for source in reversed(sources):
         given = {name: value for name, value in source.items() if value is not None}

@@ -228,7 +228,7 @@ def _needs_path(layers: Sequence[Layer]) -> Problem:
 
 
 def _contradictions(flags: Layer) -> Iterator[Problem]:
-    """What needs statistics cannot be asked for together with having none."""
+    """Find what needs statistics though there are to be none."""
     stats, watch = flags.options.get("stats"), flags.options.get("watch")
     if stats is not None and not stats.value and watch is not None and watch.value != "none":
         message = f"contradicts {stats.key}: watchpoints are checked on statistics"
@@ -291,7 +291,7 @@ def _refuse_empty_dump(settings: RunSettings, merged: Mapping[str, Given]) -> No
 
 
 def _asks_for_run(layers: Sequence[Layer]) -> bool:
-    """Whether a run is wanted beside a dump: by a flag, or by `write_run = true` in a project."""
+    """Tell whether a run is wanted beside a dump: by a flag, or by `write_run = true`."""
     flags, *others = (layer.options for layer in layers)
     watch = flags.get("watch")
     asked = any(

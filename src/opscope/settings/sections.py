@@ -106,6 +106,6 @@ def _report_unknown_keys(
 
 
 def _home_of(name: str, keys: Sequence[Key]) -> str:
-    """What to say of a known key in the wrong place, or nothing."""
+    """Say what there is to say of a known key in the wrong place, or nothing."""
     homes = [key.section for key in keys if key.name == name]
     return f"is in the wrong place; it belongs in {homes[0]}" if homes else ""

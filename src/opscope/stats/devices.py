@@ -23,7 +23,7 @@ class Ticket(Protocol):
         """Whether there are none."""
 
     def ready(self) -> bool:
-        """Whether the numbers have arrived."""
+        """Tell whether the numbers have arrived."""
 
     def wait(self) -> None:
         """Return when they have."""
@@ -46,7 +46,7 @@ class RowsOnDevices(Protocol):
         """Enqueue the row of a tensor as it is now, for the record at `address`."""
 
     def gather(self, on: bool) -> None:
-        """Whether tensors come that are best read together."""
+        """Tell whether tensors come that are best read together."""
 
     def before_write(self, written: Any) -> None:
         """Something is about to write to this tensor in place."""
@@ -89,7 +89,7 @@ KINDS = {
 
 
 def is_known(tensor: Any) -> bool:
-    """Whether rows of a tensor can be made where it is."""
+    """Tell whether rows of a tensor can be made where it is."""
     return tensor.is_cpu or tensor.device.type in KINDS
 
 
@@ -110,7 +110,7 @@ class Tickets:
         return all(ticket.empty for ticket in self._tickets)
 
     def ready(self) -> bool:
-        """Whether all numbers have arrived."""
+        """Tell whether all numbers have arrived."""
         return all(ticket.ready() for ticket in self._tickets)
 
     def wait(self) -> None:

@@ -50,7 +50,7 @@ class PlainMemory:
 
 
 def address_of(buffer: Buffer) -> int:
-    """Where a buffer begins; true as long as the buffer lives."""
+    """Return where a buffer begins; true as long as the buffer lives."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 

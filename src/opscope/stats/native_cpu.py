@@ -31,6 +31,7 @@ from opscope.stats.record import (
 from opscope.stats.row import Row
 from opscope.stats.texts import Texts
 from opscope.stats.torch_values import dtype_name, to_numpy, unsupported_reason
+from opscope.waiting import Waiting
 
 Fill = Callable[[Any, int, int], None]
 """Fills in the numbers of the record at an address: tensor, address, most threads to use."""
@@ -86,7 +87,8 @@ def load() -> ctypes.CDLL | None:
     if path is None:
         if not reason:
             say_once("building the native statistics, once; this takes some seconds")
-        path, reason = build.stats_library()
+        with Waiting("building the native statistics"):
+            path, reason = build.stats_library()
     if path is not None:
         try:
             return _declared(ctypes.CDLL(str(path)))
@@ -104,7 +106,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def features() -> str:
-    """What computes the rows: "avx512", "avx2", "baseline", or "numpy" without the library."""
+    """Name what computes the rows: "avx512", "avx2", "baseline", or "numpy" without a library."""
     library = load()
     return library.opscope_features().decode() if library else "numpy"
 
@@ -148,7 +150,7 @@ def row_of_array(array: NDArray[Any], threads: int = 1) -> Row:
 
 
 def count_in_range(tensor: Any, low: float, high: float, threads: int = 1) -> int:
-    """How many elements of a CPU tensor (|x| if complex) are from `low` to `high`, included."""
+    """Count the elements of a CPU tensor (|x| if complex) from `low` to `high`, included."""
     library, memory = load(), strided(tensor)
     if library is not None and memory is not None:
         record = ctypes.create_string_buffer(ROW_BYTES)

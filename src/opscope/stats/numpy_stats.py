@@ -101,7 +101,7 @@ def _count(where: NDArray[Any]) -> int:
 
 
 def _signs(flat: NDArray[Any], low: float, high: float) -> tuple[int, int]:
-    """How many are negative and how many are zero."""
+    """Return how many are negative and how many are zero."""
     if low > 0:
         return 0, 0
     if high < 0:

@@ -71,7 +71,7 @@ def words_of(records: NDArray[np.void]) -> NDArray[np.uint64]:
 
 
 def word(field: str) -> int:
-    """Which word of a record a field begins in."""
+    """Return which word of a record a field begins in."""
     return _FIELDS[field][1] // _WORD.itemsize
 
 
@@ -79,12 +79,12 @@ _BAD_WORDS = slice(word("nan"), word("zero"))
 
 
 def has_bad(records: NDArray[np.void]) -> bool:
-    """Whether any of some records counts a NaN or Inf."""
+    """Tell whether any of some records counts a NaN or Inf."""
     return bool(np.count_nonzero(words_of(records)[:, _BAD_WORDS]))
 
 
 def bad_among(records: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which of some records count a NaN or Inf."""
+    """Return which of some records count a NaN or Inf."""
     found: NDArray[np.bool_] = (records["nan"] | records["posinf"] | records["neginf"]) != 0
     return found
 

@@ -35,7 +35,7 @@ class Texts:
         self.spots[number] = begin, len(self.bytes)
 
     def length(self, numbers: NDArray[np.integer]) -> int:
-        """How many bytes the texts of these numbers have together."""
+        """Return how many bytes the texts of these numbers have together."""
         spots = self.spots[numbers]
         return int(spots[:, 1].sum() - spots[:, 0].sum())
 

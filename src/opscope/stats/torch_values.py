@@ -46,7 +46,7 @@ def to_numpy(tensor: Any) -> NDArray[Any] | None:
 
 
 def unsupported_reason(tensor: Any) -> str:
-    """What keeps this tensor from having numbers, in words; empty if nothing does."""
+    """Return what keeps this tensor from having numbers, in words; empty if nothing does."""
     cls: Any = type(tensor)
     if not _holds_its_data(cls):
         return f"tensors of type {cls.__name__}"
@@ -64,7 +64,7 @@ def unsupported_reason(tensor: Any) -> str:
 
 
 def storage_start(tensor: Any) -> int:
-    """Where a tensor's storage begins; 0 if it has none.
+    """Return where a tensor's storage begins; 0 if it has none.
 
     Without a Python object for the storage, which would stay: autograd adds in place only to
     gradients that nobody else holds.
@@ -91,7 +91,7 @@ def with_memory(tensor: Any) -> Any:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether a tensor has numbers as most have: a quick answer, with no false yes."""
+    """Tell whether a tensor has numbers as most have: a quick answer, with no false yes."""
     cls: Any = tensor.__class__
     if cls not in _ordinary_types() or tensor.dtype not in _conversions():
         return False
@@ -156,7 +156,7 @@ def _torch() -> Any:
 
 @functools.cache
 def _conversions() -> dict[Any, tuple[int, Any]]:
-    """How to make each torch dtype one that NumPy has; dtypes this torch lacks are left out."""
+    """Return how to make each torch dtype one that NumPy has; leave out those torch lacks."""
     torch = _torch()
     plans = [(name, _KEEP, name) for name in _AS_IS + _INTS]
     plans += [(name, _CONVERT, "float32") for name in _AS_FLOAT32]

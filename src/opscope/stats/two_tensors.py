@@ -41,7 +41,7 @@ def difference(
     equal_nan: bool = False,
     threads: int = 1,
 ) -> Difference:
-    """How far two CPU tensors of one shape are apart, natively where they have one dtype.
+    """Return how far two CPU tensors of one shape are apart, natively where they have one dtype.
 
     >>> import torch
     >>> difference(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0])).mean

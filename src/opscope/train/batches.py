@@ -23,7 +23,7 @@ class Batch(NamedTuple):
 
 
 def batches_of(dataset: Any, batch_size: int, epochs: int = 1) -> Iterable[Any]:
-    """What to iterate over once per epoch, or an error that says what is wrong with a dataset."""
+    """Find what to iterate over once per epoch, or raise an error that says what is wrong."""
     if isinstance(dataset, Dataset):
         say_once(
             f"a Dataset has samples: batches of {batch_size} are made of {type(dataset).__name__}, "
@@ -47,7 +47,7 @@ def batches_of(dataset: Any, batch_size: int, epochs: int = 1) -> Iterable[Any]:
 
 
 def count_of(batches: Iterable[Any]) -> int | None:
-    """How many batches there are, if that is known."""
+    """Count the batches, if that is known."""
     try:
         return len(batches) if isinstance(batches, Sized) else None
     except TypeError:  # the DataLoader of an iterable dataset

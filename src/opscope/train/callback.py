@@ -146,7 +146,7 @@ class Callbacks:
                 raise
 
     def _where(self, callback: Callback, hook: str, name: str) -> str:
-        """Which method of which callback raised, and when."""
+        """Say which method of which callback raised, and when."""
         arguments = self._context.original_args()
         cls = type(callback)
         method = name if getattr(cls, name) is not getattr(Callback, name) else hook

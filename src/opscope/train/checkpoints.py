@@ -120,7 +120,7 @@ def _with_suffix(name: str) -> str:
 
 
 def _tensors(save_obj: Any) -> list[tuple[str, Any]]:
-    """What there is to save, by name."""
+    """Gather what there is to save, by name."""
     if isinstance(save_obj, nn.Module):
         items = list(unwrapped(save_obj).state_dict().items())
     elif isinstance(save_obj, Mapping):

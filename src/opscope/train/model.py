@@ -267,7 +267,7 @@ class Model:
         return Batch(inputs, named, label)
 
     def _device(self) -> torch.device:
-        """Where the network is; batches are moved there."""
+        """Return where the network is; batches are moved there."""
         for tensor in (*self.network.parameters(), *self.network.buffers()):
             return tensor.device
         return torch.device("cpu")
@@ -277,7 +277,7 @@ class Model:
             raise ValueError('evaluation needs metrics: Model(…, metrics={"accuracy", "loss"})')
 
     def _arguments(self, mode: str, callbacks: list[Callback], count: int | None) -> Arguments:
-        """What a callback can ask for in training and in evaluation."""
+        """Gather what a callback can ask for in training and in evaluation."""
         ready = torch.distributed.is_available() and torch.distributed.is_initialized()
         world = torch.distributed.get_world_size() if ready else 1
         return Arguments(

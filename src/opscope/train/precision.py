@@ -29,7 +29,7 @@ class Precision:
             self.scaler = torch.amp.GradScaler(self._device)
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """What forward passes run in."""
+        """Make what forward passes run in."""
         if self.dtype is None:
             return nullcontext()
         made: AbstractContextManager[Any] = torch.autocast(self._device, dtype=self.dtype)

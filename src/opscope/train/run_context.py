@@ -46,7 +46,7 @@ class RunContext:
         self._stop_requested = False
 
     def original_args(self) -> Arguments:
-        """What is known: read it, change it, add to it."""
+        """Return what is known: read it, change it, add to it."""
         return self._original_args
 
     def request_stop(self) -> None:
@@ -54,5 +54,5 @@ class RunContext:
         self._stop_requested = True
 
     def get_stop_requested(self) -> bool:
-        """Whether an end was asked for."""
+        """Tell whether an end was asked for."""
         return self._stop_requested

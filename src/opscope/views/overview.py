@@ -50,7 +50,7 @@ def overview(view: RankView, points: int = 200) -> dict[str, Any]:
 def scopes(view: RankView) -> Iterator[dict[str, Any]]:
     """Every scope of the model in the order of the tree, with the numbers of the last step."""
     tree = view.scopes
-    found = view.scope_numbers(view.step_at(None))
+    found = view.scope_numbers(view.last_step)
     todo = [(scope, 0) for scope in reversed(list(tree.children(0)))]
     while todo:
         scope, depth = todo.pop()
@@ -71,10 +71,10 @@ def scopes(view: RankView) -> Iterator[dict[str, Any]]:
 
 def findings(view: RankView) -> list[Finding]:
     """What stands out in the last recorded step, most telling first."""
-    steps = view.recorded_steps
-    if not steps:
+    end = view.last_step
+    if end is None:
         return []
-    first, last = _outputs(view, steps[0]), _outputs(view, steps[-1])
+    first, last = _outputs(view, view.recorded_steps[0]), _outputs(view, end)
     grown = sorted(_grown(view, first, last), key=lambda pair: -pair[0])
     return [finding for _, finding in grown[:3]] + list(_stuck(view, last))[:_MOST]
 

@@ -16,6 +16,7 @@ from opscope.events import Node
 from opscope.read.reader import Reader
 from opscope.read.row_store import Records
 from opscope.read.scope_tree import Aggregates, ScopeTree, ends, sums_of
+from opscope.rundir.ending import FINISHED
 from opscope.stats.record import OUTPUT, taken
 from opscope.value_type import ValueType
 
@@ -112,6 +113,16 @@ class RankView:
         if step is None:
             return steps[-1]
         return steps[max(0, bisect.bisect_right(steps, step) - 1)]
+
+    @property
+    def last_step(self) -> int | None:
+        """The last recorded step; what a training did after its last update is none."""
+        steps = self.recorded_steps
+        ended = self.recorded.steps
+        is_rest = bool(ended) and not ended[-1].complete and steps[-1:] == [ended[-1].step]
+        if is_rest and len(steps) > 1 and self.recorded.state.kind == FINISHED:
+            return steps[-2]
+        return steps[-1] if steps else None
 
     def rows(self, step: int) -> Records:
         """All rows of a step."""

@@ -138,7 +138,7 @@ class Compared:
 
 
 def _has_weight(node: Node) -> bool:
-    """Whether a node has ever read a parameter, be it not in its latest call."""
+    """Tell whether a node has ever read a parameter, be it not in its latest call."""
     return any(is_weight(source) for sources in node.variants for source in sources)
 
 

@@ -25,7 +25,7 @@ class TrainingStopped(BaseException):
         super().__init__(_WHY)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints in place of a traceback; watching ends with what was typed."""
+        """Return the line that IPython prints for a traceback; end watching with what was typed."""
         _end_session()
         return [f"opscope: {self}"]
 
@@ -59,14 +59,14 @@ def end_training() -> NoReturn:
 
 
 def is_ending(error: BaseException | None) -> bool:
-    """Whether an exception is one that `end_training` has raised."""
+    """Tell whether an exception is one that `end_training` has raised."""
     if isinstance(error, TrainingStopped):
         return True
     return isinstance(error, SystemExit) and any(_WHY in n for n in getattr(error, "__notes__", ()))
 
 
 def _at_prompt() -> bool:
-    """Whether a person types, or will do so after the script (`python -i`)."""
+    """Tell whether a person types, or will do so after the script (`python -i`)."""
     return hasattr(sys, "ps1") or bool(sys.flags.inspect)
 
 

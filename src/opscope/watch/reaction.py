@@ -18,7 +18,7 @@ class Reaction:
     """Abbreviations of the conditions that `on_hit` applies to; others are told of only."""
 
     def stops_at(self, abbr: str) -> bool:
-        """Whether a hit of this condition ends training."""
+        """Tell whether a hit of this condition ends training."""
         return self.on_hit in (STOP, PAUSE) and abbr in self.kinds
 
 

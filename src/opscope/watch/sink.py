@@ -207,7 +207,7 @@ class WatchSink(BaseSink):
         self.notes.close()
 
     def summary(self) -> str:
-        """What to say in the end."""
+        """Return what to say in the end."""
         parts = []
         if self.log.count:
             hits = _counted(self.log.count, "hit")
@@ -230,7 +230,7 @@ class WatchSink(BaseSink):
             self.on_change()
 
     def _may_stop(self, rows: Sequence[Rows]) -> bool:
-        """Whether something may end training before the update; all else waits for the end."""
+        """Tell whether something may end training before the update; all else waits for the end."""
         kinds = self._teller.reaction.kinds
         return not kinds <= NONFINITE or any(has_bad(part.records) for part in rows)
 
@@ -282,7 +282,7 @@ class WatchSink(BaseSink):
         )
 
     def _bad_inputs(self, node: Node, call: int) -> Sequence[int]:
-        """What the witness saw, noted so that a later check knows it too."""
+        """Note what the witness saw, so that a later check knows it too."""
         found = self.witness.bad_inputs(node, call)
         if found:
             self._facts.add_bad_inputs(call, found)
@@ -305,7 +305,7 @@ class WatchSink(BaseSink):
     # ------------------------------------------------------------------ ranks and stopping
 
     def safe_point(self, step: int, before_update: bool) -> None:
-        """Where training may hold or be ended: raises if it is to be, on all ranks together."""
+        """Hold or end training here if that is asked for, on all ranks together."""
         meets = self._attended and self._met_in != step
         if before_update and self.stopping is None and not meets:
             return
@@ -329,7 +329,7 @@ class WatchSink(BaseSink):
         end_training()
 
     def _is_time(self, step: int) -> bool:
-        """Whether the others come to a meeting now.
+        """Tell whether the others come to a meeting now.
 
         They do so at the end of every step and, where somebody looks, before its first update. A
         rank with a hit may come before the update to the meeting that others come to at the end.

@@ -100,5 +100,5 @@ class Teller:
 
 
 def _named(hit: Hit) -> str:
-    """What a hit is about: a parameter, if it is one, or a value of a node."""
+    """Name what a hit is about: a parameter, if it is one, or a value of a node."""
     return hit.parameter if hit.io is IO.INPUT and hit.parameter else hit.about

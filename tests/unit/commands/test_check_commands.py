@@ -11,7 +11,6 @@ import pytest
 from made_run import SCRIPT, write_run
 
 from opscope.commands import main
-from opscope.commands.output import Bar
 
 HITS = [
     {
@@ -191,15 +190,3 @@ def test_streams_that_were_closed_before_python_started(
     assert main(words) == code
     if code == 2:
         assert capsys.readouterr().out == "", "what is said does not go to stdout instead"
-
-
-def test_the_bar_is_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    with Bar("checking", after=0) as bar:
-        bar.show(1, 2)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with Bar("checking", after=0) as bar:
-        bar.show(1, 2)
-    printed = capsys.readouterr().err
-    assert "checking [###############...............] 50 %" in printed
-    assert printed.endswith("\r\x1b[K")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 from made_run import SCRIPT, write_run
 
 import opscope
-from opscope.commands import main
+from opscope.commands import VERBS, main
 from opscope.commands.plot import plot
+from opscope.read.reader import open_reader
+from opscope.views.rank_view import RankView
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +54,12 @@ def test_searching(words: list[str], names: set[str] | None, capsys: Any) -> Non
     assert found == names if names is not None else found
     assert main(["nodes", "last", *words]) == 0
     assert all(name in capsys.readouterr().out for name in names or ())
+
+
+def test_no_such_node_says_how_to_list(capsys: Any) -> None:
+    assert main(["show", "last", "qqqq"]) == 2
+    said = capsys.readouterr().err
+    assert said == "opscope: no node matches qqqq; list them with: opscope nodes last\n"
 
 
 def test_nothing_found_says_how_to_list(capsys: Any) -> None:
@@ -125,3 +135,40 @@ def test_a_notebook_shows_a_run_as_a_table() -> None:
     shown = run._repr_html_()  # type: ignore[attr-defined]
     assert "<td>finished</td>" in shown and "<td>TO</td>" in shown
     assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>" not in shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_the_terminal(verb: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+def test_what_came_after_the_last_step_is_no_step(capsys: Any) -> None:
+    """A training that ends well reads its loss once more: that has no numbers of the model."""
+    write_run(Path("opscope-runs/net-2"), 0, steps=3)
+    steps = Path("opscope-runs/net-2/rank_0/steps.jsonl")
+    *_, last = lines = steps.read_text().splitlines()
+    record = json.loads(last)
+    assert record["complete"]
+    record["complete"] = False
+    steps.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
+    assert RankView(open_reader("net-2"), 0).last_step == record["step"] - 1
+    assert RankView(open_reader("net-1"), 0).last_step == 11
+
+
+class Screen(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_question_that_takes_long_says_so_until_it_is_answered() -> None:
+    slow = "select sum(hash(i)) > 0 as some from range(150000000) numbers(i)"
+    with redirect_stderr(Screen()) as said, redirect_stdout(io.StringIO()) as answer:
+        assert main(["query", "last", slow]) == 0
+    assert "\r\x1b[Kreading, " in said.getvalue()
+    assert said.getvalue().endswith("\r\x1b[K")
+    assert answer.getvalue().split() == ["some", "True"]

@@ -23,16 +23,16 @@ class Form(NamedTuple):
     samples: int = 0
 
     def kind(self, tensor: Any) -> StoredType:
-        """What the file of this tensor is called after."""
+        """Return what the file of this tensor is called after."""
         layout = layout_of(tensor) if self.keeps_layout else FORMAT
         return StoredType(dtype_name(tensor), shape_of(tensor), layout)
 
     def cuts(self, count: int) -> bool:
-        """Whether a tensor of so many elements is saved in part."""
+        """Tell whether a tensor of so many elements is saved in part."""
         return 0 < self.samples < count
 
     def sample(self, array: Array) -> Array:
-        """What is saved of an array: itself, or a sample."""
+        """Return what is saved of an array: itself, or a sample."""
         if not self.cuts(array.size):
             return array
         picked: Array = array[np.unravel_index(spots(array.size, self.samples), array.shape)]
@@ -57,7 +57,7 @@ def as_it_lies(array: Array, layout: str) -> Array:
 
 @lru_cache(maxsize=1024)
 def spots(count: int, samples: int) -> Array:
-    """Which of `count` elements make a sample: evenly spaced, the first and the last among them."""
+    """Choose which of `count` elements make a sample: evenly spaced, with both ends."""
     if samples == 1:
         return np.zeros(1, np.int64)
     return np.arange(samples, dtype=np.int64) * (count - 1) // (samples - 1)

@@ -98,7 +98,7 @@ class Graph:
         return self._numbers[node]
 
     def input_names(self, node: Node) -> list[Source | Param]:
-        """What each input is: the output of an operator before this one, or from outside."""
+        """Return what each input is: the output of an operator before this one, or from outside."""
         return self._names[node]
 
     def _input_names(self, node: Node) -> list[Source | Param]:

@@ -111,7 +111,7 @@ class Manifest:
             self.complete = not failure and not dropped
 
     def summary(self) -> str:
-        """What was written, for people."""
+        """Return what was written, for people."""
         with self._lock:
             parts = list(self.iterations.values())
         written = [*parts, self.constants]
@@ -122,7 +122,7 @@ class Manifest:
         return " and ".join(counted) + f" of {_count(len(parts), 'iteration')}"
 
     def is_due(self) -> bool:
-        """Whether to write it after an iteration: always, unless it has been written just now."""
+        """Tell whether to write it after an iteration: unless it has been written just now."""
         return time.monotonic() - self._written >= _SHARE * self._took
 
     def was_written(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @lru_cache(maxsize=4096)
 def header(dtype: np.dtype[Any], shape: tuple[int, ...], fortran: bool) -> bytes:
-    """What NumPy writes before the data, format 1.0."""
+    """Make what NumPy writes before the data, format 1.0."""
     buffer = io.BytesIO()
     npy_format.write_array_header_1_0(
         buffer,

@@ -51,7 +51,7 @@ def _open(pack: Path) -> PackReader:
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether a value may be written under its name: a `.npy` file in this directory."""
+    """Tell whether a value may be written under its name: a `.npy` file in this directory."""
     return name.endswith(NPY) and name.isprintable() and "/" not in name and name[0] != "."
 
 

@@ -78,7 +78,7 @@ def output_of(node: Node, slot: int) -> Output | None:
 
 
 def key_of(tensor: Any, source: Source | None, changing: bool = False) -> Hashable:
-    """What a value is recognised by when it passes again in the same step; None if it cannot be.
+    """Return what a value is recognised by when it passes again in a step; None if it cannot be.
 
     The version tells of changes by operators that capture does not see, in compiled regions.
     `changing` says that an operator has just changed the tensor, which counts only after it.

@@ -19,7 +19,7 @@ _MAX_KNOWN = 10_000
 
 
 def is_constant(source: Source | None) -> bool:
-    """Whether an input is one."""
+    """Tell whether an input is a constant."""
     return isinstance(source, Outside) and source.kind == "outside"
 
 
@@ -60,7 +60,7 @@ class Constants:
         return not tensor.is_leaf or storage_address(tensor) in self._made_before
 
     def _is_known(self, graph: int, tensor: Any) -> bool:
-        """Whether this very tensor was seen before, unchanged as far as torch knows."""
+        """Tell whether this very tensor was seen before, unchanged as far as torch knows."""
         key = graph, id(tensor)
         known = self._tensors.get(key)
         state = tensor.data_ptr(), _version(tensor)

@@ -28,7 +28,7 @@ def without_idle_choice(settings: DumpSettings) -> DumpSettings:
 
 
 def _count_devices() -> int | None:
-    """How many devices torch sees; None if it is not known."""
+    """Count the devices that torch sees; None if that is not known."""
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -54,7 +54,7 @@ class Devices:
         return None if indices is None else cls(indices)
 
     def select(self, tensor: Any) -> bool:
-        """Whether a tensor on this device is wanted; a tensor on the CPU always is."""
+        """Tell whether a tensor on this device is wanted; a tensor on the CPU always is."""
         index = tensor.device.index
         if tensor.device.type == "cpu" or index is None:
             _say_no_effect()

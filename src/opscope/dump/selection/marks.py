@@ -45,7 +45,7 @@ class Marks:
         self._operators.clear()
 
     def select(self, node: Node) -> bool:
-        """Whether an operator is marked, by itself or by a module it runs in or belongs to."""
+        """Tell whether an operator is marked, by itself or by a module it runs in or belongs to."""
         by_operator = self._of_operator(node.op)
         if by_operator is None and node.forward is not None:
             by_operator = self._of_operator(node.forward.op)

@@ -77,7 +77,7 @@ class RowPicker:
             yield TableRows(place, picked[here], moments[here], self._book.by_number, rows.kinds)
 
     def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:
-        """What to take of these rows; steps are mostly like the last."""
+        """Choose what to take of these rows; steps are mostly like the last."""
         parameters, last = self._parameters, self._last
         is_whole = parameters is None or parameters.begins_step(rows)
         heads = _heads(rows.records)
@@ -175,11 +175,11 @@ class _ParameterInputs:
         """What rows have used up to those that were looked at last, in their step."""
 
     def begins_step(self, rows: Rows) -> bool:
-        """Whether rows of their step have not been looked at before."""
+        """Tell whether rows of their step have not been looked at before."""
         return len(rows.records) > 0 and self._step != rows.records["step"][0]
 
     def looks_as_before(self, rows: Rows) -> bool:
-        """Whether the nodes that were looked at last have the sources that they had."""
+        """Tell whether the nodes that were looked at last have the sources that they had."""
         if rows.wiring is not None and rows.wiring == self._wiring:
             return True
         now = list(map(_sources_of, map(rows.nodes.__getitem__, self._ids)))
@@ -279,7 +279,7 @@ class _Moments:
 
 
 def _heads(records: Records) -> _Heads:
-    """What of a record says whether and as what it is taken: side, slot and node."""
+    """Take what of a record says whether and as what it is taken: side, slot and node."""
     heads: _Heads = records.view(np.uint32).reshape(-1, ROW_BYTES // 4)[:, _HEAD_WORDS]
     return heads
 

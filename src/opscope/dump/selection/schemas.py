@@ -8,7 +8,7 @@ from typing import Any
 
 @lru_cache(maxsize=4096)
 def operator_of(op: str) -> Any:
-    """What capture knows of the operator with this name, such as "aten.add_.Tensor"; or None."""
+    """Return what capture knows of an operator, such as "aten.add_.Tensor"; or None."""
     from opscope.capture.operators import Operator
 
     found = _overload(op)

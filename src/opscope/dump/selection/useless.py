@@ -14,7 +14,7 @@ _OFTEN_ABSENT = ("cum_seq_q", "cum_seq_k")
 
 @lru_cache(maxsize=4096)
 def has_useless(op: str) -> bool:
-    """Whether an operator has such outputs."""
+    """Tell whether an operator has such outputs."""
     return any(name in _USELESS for name in returned_tensors(op))
 
 

@@ -19,27 +19,27 @@ _MAX_NAMES = 20_000
 
 
 def takes_values(settings: DumpSettings) -> bool:
-    """Whether the tensors themselves are needed: to save them, or for their digest."""
+    """Tell whether the tensors themselves are needed: to save them, or for their digest."""
     return settings.saves_tensors or takes_digests(settings)
 
 
 def takes_digests(settings: DumpSettings) -> bool:
-    """Whether rows have digests, so that they are made of the values and do not come ready."""
+    """Tell whether rows have digests, so that they are made of the values and do not come ready."""
     return settings.saves_statistics and bool(ALGORITHMS.keys() & settings.statistic_category)
 
 
 def measures_values(settings: DumpSettings) -> bool:
-    """Whether rows are made of the values, rather than come ready."""
+    """Tell whether rows are made of the values, rather than come ready."""
     return takes_digests(settings) or (settings.saves_statistics and settings.op_debug_mode != 0)
 
 
 def saves_constants(settings: DumpSettings) -> bool:
-    """Whether tensors from outside get files of their own; they belong to the outputs."""
+    """Tell whether tensors from outside get files of their own; they belong to the outputs."""
     return settings.saves_tensors and settings.wants_outputs and not settings.op_debug_mode
 
 
 def rows_of_parameters(settings: DumpSettings) -> bool:
-    """Whether the rows of parameters are taken from those of the inputs that they are.
+    """Tell whether the rows of parameters are taken from those of the inputs that they are.
 
     That is cheap where inputs have rows, and else where no values are asked for: it costs a look
     at the other inputs from outside the step, and every value costs a call of Python.
@@ -50,7 +50,7 @@ def rows_of_parameters(settings: DumpSettings) -> bool:
 
 
 def wanted(settings: DumpSettings) -> Want:
-    """What the settings want of an operator.
+    """Return what the settings want of an operator.
 
     Rows come ready where no digest is asked for. They do not tell the device, so where that
     matters the values are asked for beside them.
@@ -105,7 +105,7 @@ class Kernels:
         self._names: dict[str, str] = {}
 
     def select(self, node: Node) -> bool:
-        """Whether this operator is wanted."""
+        """Tell whether this operator is wanted."""
         if self._patterns is None:
             return True
         if len(self._names) < _MAX_NAMES:

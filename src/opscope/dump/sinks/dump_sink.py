@@ -260,7 +260,7 @@ class DumpSink(BaseSink):
             self._finish(iteration, record)
 
     def _has_written(self, iteration: int, record: StepRecord) -> bool:
-        """Whether there is anything of an iteration that ends."""
+        """Tell whether there is anything of an iteration that ends."""
         return True
 
     def _finish(self, iteration: int, record: StepRecord) -> None:
@@ -306,7 +306,7 @@ class DumpSink(BaseSink):
             self._opened.fail(self._failure)
 
     def summary(self) -> str:
-        """What was written and where, in one line; empty if there is nothing."""
+        """Return what was written and where, in one line; empty if there is nothing."""
         return self._summary
 
     def _close(self) -> None:
@@ -347,7 +347,7 @@ class DumpSink(BaseSink):
         return step + self._settings.initial_iteration
 
     def _is_here(self, call: Call, io: IO, slot: int, tensor: Any) -> bool:
-        """Whether to take a value for its device; its row is told apart by what is noted here."""
+        """Tell whether to take a value for its device; note it, so that its row is known."""
         if self._devices is None or self._devices.select(tensor):
             return self._takes_values
         self._elsewhere.add((call.index, io, slot))

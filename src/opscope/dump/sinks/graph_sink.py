@@ -93,7 +93,7 @@ class GraphSink(BaseSink):
             self.on_failure(error)
 
     def summary(self) -> str:
-        """Where the files are; empty if there are none."""
+        """Return where the files are; empty if there are none."""
         if self._wrote is None or not self._alone:
             return ""
         return f"graphs written to {self._wrote}"

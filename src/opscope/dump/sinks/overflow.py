@@ -58,7 +58,7 @@ class Overflows:
         self._found.append(_Found(label, call, inputs, outputs))
 
     def has(self, call: Call) -> bool:
-        """Whether this call was the last one to be added."""
+        """Tell whether this call was the last one to be added."""
         return bool(self._found) and self._found[-1].call is call
 
     def add_outputs(self, outputs: BadRows) -> None:
@@ -108,7 +108,7 @@ def _may_overflow(tensor: Any) -> bool:
 
 
 def _all_finite(tensors: Iterable[Any]) -> bool:
-    """Whether tensors on a device are finite, waiting for it once."""
+    """Tell whether tensors on a device are finite, waiting for it once."""
     import torch
 
     found = []

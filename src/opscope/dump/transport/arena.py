@@ -58,7 +58,7 @@ class Arena:
         return min(self.limit, SOFT_LIMIT)
 
     def fits(self, nbytes: int) -> bool:
-        """Whether there can ever be a piece of this size."""
+        """Tell whether there can ever be a piece of this size."""
         return rounded(nbytes) <= self.limit
 
     def find(self, key: Hashable) -> Slot | None:

@@ -74,7 +74,7 @@ class Receiver:
         self._position = 0
 
     def bursts(self) -> Iterator[Iterator[Record]]:
-        """What has been published since the last burst."""
+        """Return what has been published since the last burst."""
         while news := os.read(self._bell, 4096):
             yield self._read_to(_POSITION.unpack(news[-_POSITION.size :])[0])
         yield self._read_to(int(self._memory.counters[PUBLISHED]))

@@ -17,7 +17,7 @@ _HINTS = {
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, with the file if there is one."""
+    """Return what went wrong, with the file if there is one."""
     if isinstance(error, OSError):
         reason = _HINTS.get(error.errno or 0) or error.strerror or str(error)
         return f"{reason} ({error.filename})" if error.filename else reason

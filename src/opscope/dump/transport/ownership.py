@@ -103,7 +103,7 @@ def _check_free(path: Path, rank: int | None, run_id: str) -> None:
 
 
 def _is_gone(holder: dict[str, object]) -> bool:
-    """Whether the training process is no more, so that only its last values are being written."""
+    """Tell whether the training process is gone, and only its last values are being written."""
     pid = holder.get("pid")
     return isinstance(pid, int) and not Path(f"/proc/{pid}").exists()
 

@@ -62,7 +62,7 @@ class WriterProcess:
         self._ended = False
 
     def outcome(self, timeout: float) -> Outcome | None:
-        """How it ended, when it has; None when it has not after so many seconds."""
+        """Return how it ended, when it has; None when it has not after so many seconds."""
         due = time.monotonic() + timeout
         while not self._ended:
             if not self._listen(max(due - time.monotonic(), 0)):
@@ -74,7 +74,7 @@ class WriterProcess:
         return Outcome(*said)
 
     def failure(self) -> str:
-        """Why it has failed."""
+        """Return why it has failed."""
         while not self._ended and self._said("failure") is None:
             self._listen(None)
         return self._said("failure") or self._last_words()
@@ -101,7 +101,7 @@ class WriterProcess:
         return True
 
     def _said(self, key: str) -> Any:
-        """What it said under this key, in its last line that has it."""
+        """Return what it said under this key, in its last line that has it."""
         complete = self._heard.rpartition(b"\n")[0]
         for line in reversed(complete.splitlines()):
             with contextlib.suppress(ValueError):

@@ -110,7 +110,7 @@ class Store:
         self.write(place, self.path(place, subject), npy.dense(self.form.sample(array)))
 
     def path(self, place: Place, subject: Subject) -> str:
-        """Where a value's file goes, whose directory is there afterwards; its name in a pack."""
+        """Return where a value's file goes, and make its directory; its name in a pack."""
         name = subject.file_name
         if self.form.cuts(math.prod(subject.kind.shape)):
             self._add_sample(place, name, subject)
@@ -119,7 +119,7 @@ class Store:
         return self._path(self._writable(place), name)
 
     def packs(self, place: Place) -> bool:
-        """Whether the values of a place are together in one file."""
+        """Tell whether the values of a place are together in one file."""
         return self._packs is not None and place.iteration != CONSTANTS
 
     def write(self, place: Place, path: str, array: Array) -> None:

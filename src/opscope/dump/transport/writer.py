@@ -62,7 +62,7 @@ class Writer(Protocol):
         """A step has ended."""
 
     def describe(self, description: str) -> None:
-        """What is known of the framework and the device by now."""
+        """Return what is known of the framework and the device by now."""
 
     def fail(self, failure: str) -> None:
         """Note that the dump ends early."""

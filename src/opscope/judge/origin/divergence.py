@@ -36,7 +36,7 @@ class Growth(NamedTuple):
 def growth_of(steps: NDArray[np.int64], sizes: NDArray[np.float64]) -> Growth | None:
     """Return how a series has grown up to its end, if it has step by step.
 
-    >>> growth_of(np.array([0, 1, 2, 3]), np.array([1.0, 10.0, 100.0, 1e3])).factor
+    >>> round(growth_of(np.array([0, 1, 2, 3]), np.array([1.0, 10.0, 100.0, 1e3])).factor, 6)
     10.0
     """
     known = np.isfinite(sizes) & (sizes > 0)

@@ -279,7 +279,7 @@ class DeviceRows:
         return stream
 
     def capturing(self) -> bool:
-        """Whether the current stream is being captured into a graph."""
+        """Tell whether the current stream is being captured into a graph."""
         return bool(self._capturing())
 
     @property

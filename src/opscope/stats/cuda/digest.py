@@ -129,7 +129,7 @@ def _kernel(device: int) -> Kernel:
 
 
 def _interpreting() -> bool:
-    """Whether kernels are to run in Triton's interpreter."""
+    """Tell whether kernels are to run in Triton's interpreter."""
     import os
 
     return os.environ.get("TRITON_INTERPRET") == "1"

@@ -146,7 +146,7 @@ class CudaRows:
 
 
 def _no_triton(index: int, precise: bool) -> str:
-    """Why Triton cannot be used, in words; empty if it can."""
+    """Return why Triton cannot be used, in words; empty if it can."""
     try:
         import triton  # noqa: F401
 

@@ -93,7 +93,7 @@ def forms() -> dict[Any, Form]:
 
 
 def programs(count: int, group: int, coarse: int = COARSE) -> int:
-    """How many programs read `count` elements.
+    """Return how many programs read `count` elements.
 
     Up to so many groups each reads up to eight of them: many tensors are read at once then.
     """
@@ -104,5 +104,5 @@ def programs(count: int, group: int, coarse: int = COARSE) -> int:
 
 
 def registers(form: Form) -> dict[str, int]:
-    """How many registers a thread may have: so that three blocks of 256 fit where two would not."""
+    """Return how many registers a thread may have, so that three blocks of 256 fit, not two."""
     return {"maxnreg": 80} if form.code == FLOAT else {}

@@ -69,7 +69,7 @@ def _modulus(re, im):
 
 @triton.jit
 def _place(number, inner, rows, inner_step, row_step, outer_step):
-    """How far from the first an element is: layout.py, Runs. Numbers are 32-bit, places 64-bit."""
+    """Return how far from the first an element is: layout.py, Runs. Places are 64-bit."""
     row = number // inner
     within = (number - row * inner).to(tl.int64) * inner_step
     outer = row // rows

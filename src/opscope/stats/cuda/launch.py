@@ -77,7 +77,7 @@ def runs_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel
 
 
 def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
-    """What kernels of partial rows are compiled for, in the order of their arguments."""
+    """Return what kernels of partial rows are compiled for, in the order of their arguments."""
     import triton.language as tl
 
     return {
@@ -94,7 +94,7 @@ def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
 
 
 def _has_ptx() -> bool:
-    """Whether kernels are compiled to NVIDIA's instructions, and not interpreted."""
+    """Tell whether kernels are compiled to NVIDIA's instructions, and not interpreted."""
     import torch
 
     return torch.cuda.is_available() and torch.version.hip is None
@@ -109,7 +109,7 @@ def finish_kernel(device: int) -> Kernel:
 
 
 def launch_info(dtype: Any, aligned: bool = True, precise: bool = True) -> LaunchInfo:
-    """How a native caller launches the kernel of a dtype on the current device."""
+    """Return how a native caller launches the kernel of a dtype on the current device."""
     import torch
 
     form = forms.forms()[dtype]
@@ -142,7 +142,7 @@ def compiled(
 
 
 def _scratch(run: Any) -> bool:
-    """Whether the kernel needs memory that the C launcher does not bring; or nobody knows."""
+    """Tell whether the kernel needs memory that the C launcher does not bring; or nobody knows."""
     names = ("global_scratch_size", "profile_scratch_size")
     known = all(hasattr(run, name) for name in (*names, "launch_cooperative_grid", "launch_pdl"))
     return not known or any(getattr(run, name) for name in names)

@@ -49,7 +49,7 @@ def readable(tensor: Any) -> tuple[Any, int, Runs | None]:
 
 
 def is_dense(tensor: Any) -> bool:
-    """Whether a tensor is a stretch of memory without gaps, each element once, in some order."""
+    """Tell whether a tensor is a stretch of memory without gaps, each element once."""
     if tensor.is_contiguous():
         return True
     repeated, dense, _ = _plan(tuple(tensor.shape), tensor.stride())
@@ -57,7 +57,7 @@ def is_dense(tensor: Any) -> bool:
 
 
 def vectors_fit(runs: Runs, size: int) -> bool:
-    """Whether runs of elements of so many bytes consist of whole vectors, each where one may be."""
+    """Tell whether runs of elements consist of whole vectors, each where one may be."""
     width = max(1, _VECTOR_BYTES // size)
     inner, _, step, *others = runs
     return step == 1 and not any(number % width for number in (inner, *others))

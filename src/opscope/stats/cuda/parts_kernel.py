@@ -86,7 +86,7 @@ def parts_of_runs(
 
 @triton.jit
 def _cut(n, coarse, group: tl.constexpr, limit: tl.constexpr):
-    """How many programs read whole groups, and how many there are: forms.py, `programs`."""
+    """Return how many programs read whole groups, and how many there are: forms.py, `programs`."""
     full = n // group
     most = tl.where(full > 2048, limit + limit // 2, limit)
     whole = tl.where(full <= coarse, (full + 7) // 8, full)

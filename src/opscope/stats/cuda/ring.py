@@ -75,7 +75,7 @@ class Lap:
         return address
 
     def parts(self, size: int) -> tuple[int, int]:
-        """Where another stretch of memory for parts begins and ends, at least `size` bytes."""
+        """Return where another stretch of memory begins and ends, of at least `size` bytes."""
         while self._used_parts < len(self._parts):
             block = self._parts[self._used_parts]
             self._used_parts += 1

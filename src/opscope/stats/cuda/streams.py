@@ -10,7 +10,7 @@ class Event(Protocol):
     """A point in a stream."""
 
     def query(self) -> bool:
-        """Whether the device got there."""
+        """Tell whether the device got there."""
 
     def synchronize(self) -> None:
         """Return when it has."""

@@ -41,7 +41,7 @@ class Ticket:
         return not self._finished and not self._empties
 
     def ready(self) -> bool:
-        """Whether the numbers have arrived."""
+        """Tell whether the numbers have arrived."""
         return all(part.event.query() for part in self._finished)
 
     def wait(self) -> None:

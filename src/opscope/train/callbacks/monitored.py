@@ -38,11 +38,11 @@ class Monitored:
         return -self._sign * math.inf
 
     def is_better(self, value: float, best: float) -> bool:
-        """Whether a value is better than the best so far, by more than `min_delta`."""
+        """Tell whether a value is better than the best so far, by more than `min_delta`."""
         return self._sign * (value - best) > self._delta
 
     def value(self, arguments: Arguments) -> float | None:
-        """What it is now; None if it is not known, said once if it never will be."""
+        """Return what it is now; None if it is not known, said once if it never will be."""
         if self.monitor in _LOSSES:
             return as_number(arguments.net_outputs)
         if "eval_results" not in arguments:

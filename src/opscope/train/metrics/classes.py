@@ -51,7 +51,7 @@ def pair(output: Any, label: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def class_number(scores: torch.Tensor, target: torch.Tensor) -> int:
-    """How many classes there are at least."""
+    """Count the classes that there are at least."""
     highest = int(target.max()) + 1 if target.numel() else 0
     if scores.dim() > target.dim():
         number = int(scores.shape[1])
@@ -62,7 +62,7 @@ def class_number(scores: torch.Tensor, target: torch.Tensor) -> int:
 
 
 def _second_class(scores: torch.Tensor) -> torch.Tensor:
-    """Whether it is the second class, from its probability or, beyond 0 to 1, its logit."""
+    """Tell whether it is the second class, from its probability or, beyond 0 to 1, its logit."""
     are_probabilities = bool(((scores >= 0) & (scores <= 1)).all())
     return (scores > (0.5 if are_probabilities else 0.0)).long()
 

@@ -34,6 +34,6 @@ class FromTorchmetrics(Metric):
 
 
 def is_torchmetrics(metric: object) -> bool:
-    """Whether this is a metric of torchmetrics, which is not imported for that."""
+    """Tell whether this is a metric of torchmetrics, which is not imported for that."""
     package = sys.modules.get("torchmetrics")
     return package is not None and isinstance(metric, package.Metric)

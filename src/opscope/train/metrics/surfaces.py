@@ -39,7 +39,7 @@ class _Surfaces(Metric):
         self._masks = found.bool(), right.bool()
 
     def _between(self, swapped: bool = False) -> torch.Tensor:
-        """How far the points of one edge are from the other edge."""
+        """Return how far the points of one edge are from the other edge."""
         if self._masks is None:
             raise NoSamplesError(self)
         tools = need("torchmetrics.functional.segmentation.utils", type(self).__name__)

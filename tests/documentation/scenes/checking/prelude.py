@@ -1,0 +1,5 @@
+"""What the blocks of the page take as given."""
+
+from model import Net
+
+model = Net()

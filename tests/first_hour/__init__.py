@@ -1,0 +1,1 @@
+"""The first hour of a person who has just heard of opscope."""
