@@ -218,6 +218,23 @@ class UpdateFact(NamedTuple):
     """The parameters whose gradients are not finite."""
 
 
+class FeatureFact(NamedTuple):
+    """What the features of an input, its last dimension, were like over some steps."""
+
+    node: int
+    slot: int
+    samples: int
+    features: int
+    constant: tuple[int, ...]
+    """Those that were one number other than 0 throughout."""
+    value: float
+    """What the first of them was."""
+    least: tuple[int, float]
+    """The one of those that vary that varies least, and its standard deviation."""
+    most: tuple[int, float]
+    """The one that varies most."""
+
+
 @dataclass
 class Snapshot:
     """The state of training, as tensors by name; `facts` are what is no tensor."""

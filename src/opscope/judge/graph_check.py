@@ -55,16 +55,12 @@ class GraphCheck(TrainingCheck):
         self.training.checked(self.watchpoint, len(self._spots))
         for spot in self._spots:
             key = str(spot.node.id)
-            if key in self.told or self._is_left_alone(spot.node):
+            if key in self.told or self.is_left_alone(spot.node):
                 continue
             message = self.judge(step, spot)
             if message is not None:
                 self.told.add(key)
                 yield self.hit_at(step, message, spot.node, spot.call)
-
-    def _is_left_alone(self, node: Node) -> bool:
-        muted = self.watchpoint.is_muted(node) or self.training.table.is_ignored(node)
-        return muted or not self.watchpoint.select.matches(node)
 
     def input_row(self, step: SeenStep, call: int, slot: int) -> np.void | None:
         """Return the row of an input; where it comes from is the same in steps that are alike."""
@@ -124,6 +120,13 @@ def data_slots(calls: Calls, call: int) -> list[int]:
     slots = range(len(calls.sources_of(call)))
     learned = [has_parameter(calls, call, slot) for slot in slots]
     return [slot for slot in slots if not learned[slot]] if any(learned) else []
+
+
+def data_inputs(calls: Calls, *op_types: str) -> Iterator[tuple[int, Node, int]]:
+    """Yield the calls of these products with weights that read data, and by which slots."""
+    for call, node in forward_calls(calls, *op_types):
+        for slot in data_slots(calls, call):
+            yield call, node, slot
 
 
 def readers(calls: Calls, call: int) -> list[int]:

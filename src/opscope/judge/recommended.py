@@ -9,7 +9,7 @@ _SET = (
     *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
     *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "GD", "TE"),
 )
-_THOROUGH = ("LP", "LO", "DX", "DB")
+_THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC", "LL")
 """What is calibrated, but says something of trainings that are as they should be, too."""
 _ARRIVING = ("OO", "LN")
 QUICK = ("OO", "WO", "LN")

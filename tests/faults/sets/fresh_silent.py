@@ -199,7 +199,7 @@ def scaler_that_skips_all(fixed: bool) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     scaler = torch.amp.GradScaler(
-        "cpu", init_scale=1e39 if not fixed else 2e38, backoff_factor=0.01 if fixed else 0.999
+        "cpu", init_scale=2e38 if fixed else 3e38, backoff_factor=0.01 if fixed else 0.999
     )
     for _ in range(STEPS):
         x, y = points()

@@ -9,7 +9,7 @@ import numpy as np
 from opscope.calls import Calls
 from opscope.events import DATA_GRAPH
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, data_slots, forward_calls
+from opscope.judge.graph_check import GraphCheck, Spot, data_inputs
 from opscope.judge.history import signature
 from opscope.judge.origin.operators import is_in_loader
 from opscope.judge.outcome import Params
@@ -37,9 +37,8 @@ class BatchRepeats(GraphCheck):
     def find(self, calls: Calls) -> Iterator[Spot]:
         """Yield the layers that read a batch."""
         self._has_loader |= any(n.graph == DATA_GRAPH or is_in_loader(n) for n in calls.nodes)
-        for call, node in forward_calls(calls, *_PRODUCTS):
-            for slot in data_slots(calls, call):
-                yield Spot(call, node, str(slot))
+        for call, node, slot in data_inputs(calls, *_PRODUCTS):
+            yield Spot(call, node, str(slot))
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find batches that say nothing, or nothing new."""

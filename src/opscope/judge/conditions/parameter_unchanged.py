@@ -1,8 +1,8 @@
-"""PU: a trainable parameter that never changes, or all of them no longer."""
+"""PU: a trainable parameter that never changes, or no longer does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
 from opscope.judge.hits import Hit
 from opscope.judge.outcome import Params
 from opscope.judge.training_check import SeenStep, TrainingCheck
+
+_ALONE = 2
+"""A single parameter that stops is looked at after so many times as many steps as all of them."""
 
 
 def never_changes(steps_unchanged: int, steps_seen: int, params: Params) -> bool:
@@ -25,6 +28,11 @@ def has_stopped(steps_unchanged: int, params: Params) -> bool:
 class ParameterUnchanged(TrainingCheck):
     """Looks at how parameters have fared over the steps."""
 
+    def start(self) -> None:
+        """Nothing has stopped."""
+        self._waiting: dict[str, tuple[int, int]] = {}
+        """By parameter that has stopped: since when its optimizer is looked at, and its updates."""
+
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Find parameters that are trained and stay as they are."""
         training, params = self.training, self.watchpoint.params
@@ -33,8 +41,8 @@ class ParameterUnchanged(TrainingCheck):
         training.checked(self.watchpoint, len(known))
         if not len(seen) or seen.max() < params[STEPS]:
             return
+        yield from self._stopped(step, known)
         if changed.all():
-            yield from self._stopped(step, known)
             return
         names = [
             name
@@ -57,25 +65,49 @@ class ParameterUnchanged(TrainingCheck):
 
     def _stopped(self, step: SeenStep, known: Sequence[str]) -> Iterator[Hit]:
         """Find that nothing changes any more, as when a schedule has come to 0."""
-        still, params = self.training.history.still, self.watchpoint.params
-        if not has_stopped(int(still.max()), params):
+        history, params = self.training.history, self.watchpoint.params
+        if not has_stopped(int(history.still.max()), params):
+            self._waiting.clear()
             return
-        every = zip(known, still.tolist(), strict=True)
-        trained = [(name, steps) for name, steps in every if self.training.is_trained(name)]
-        if trained and all(has_stopped(steps, params) for _, steps in trained):
-            since = step.step - min(steps for _, steps in trained)
+        every = zip(known, history.still.tolist(), strict=True)
+        trained = {name: steps for name, steps in every if self.training.is_trained(name)}
+        if not all(has_stopped(steps, params) for steps in trained.values()):
+            yield from self._stopped_alone(step, trained)
+        elif trained and history.changed_ever.all():
             message = (
-                f"none of {{}} has changed since step {since}: has a schedule brought the learning "
-                "rate to 0?"
+                f"none of {{}} has changed since step {step.step - min(trained.values())}: has a "
+                "schedule brought the learning rate to 0?"
             )
-            yield from self.about(step, [name for name, _ in trained], message)
+            yield from self.about(step, list(trained), message)
+
+    def _stopped_alone(self, step: SeenStep, still: Mapping[str, int]) -> Iterator[Hit]:
+        """Find parameters that no longer change, while others do and their optimizer steps."""
+        training, params = self.training, self.watchpoint.params
+        stopped = [n for n, steps in still.items() if steps >= _ALONE * params[STEPS]]
+        stopped = [n for n in stopped if training.table.has_matrix(n) and training.has_changed(n)]
+        self._waiting = {n: self._waiting[n] for n in stopped if n in self._waiting}
+        for name in stopped:
+            if name not in self._waiting:
+                self._waiting[name] = step.step, training.owned_steps.get(name, 0)
+                training.ask_until = max(training.ask_until, step.step + int(params[STEPS]))
+        ready = []
+        for name, (since, owned) in self._waiting.items():
+            updates = training.owned_steps.get(name, 0) - owned
+            if step.step - since >= params[STEPS] and 2 * updates >= params[STEPS]:
+                ready.append(name)
+        if ready:
+            message = (
+                f"no longer changed since step {step.step - still[ready[0]]}, though its optimizer "
+                "goes on: {}; has it been detached, or is its gradient or its learning rate 0?"
+            )
+            yield from self.about(step, ready, message)
 
 
 PARAMETER_UNCHANGED = Condition(
     "PU",
     "parameter_unchanged",
     TRAINING,
-    "a trainable parameter never changes",
+    "a trainable parameter never changes, or no longer",
     parameters=(Parameter(STEPS, 1, default=20.0),),
     training=ParameterUnchanged,
 )
