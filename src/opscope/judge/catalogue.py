@@ -26,6 +26,7 @@ from opscope.judge.conditions.loss_oscillates import LOSS_OSCILLATES
 from opscope.judge.conditions.loss_plateau import LOSS_PLATEAU
 from opscope.judge.conditions.loss_spike import LOSS_SPIKE
 from opscope.judge.conditions.loss_target import LOSS_TARGET
+from opscope.judge.conditions.norm_of_one import NORM_OF_ONE
 from opscope.judge.conditions.operator_overflow import OPERATOR_OVERFLOW
 from opscope.judge.conditions.overflow import GRADIENT_EXPLODING, TENSOR_OVERFLOW, WEIGHT_OVERFLOW
 from opscope.judge.conditions.parameter_unchanged import PARAMETER_UNCHANGED
@@ -90,6 +91,7 @@ CONDITIONS: tuple[Condition, ...] = (
     LOSS_AT_START,
     CHANGE_NEGLIGIBLE,
     WEIGHTS_EQUAL,
+    NORM_OF_ONE,
     GRADIENT_DEPTH,
     TRAINING_IN_EVAL_MODE,
     INPUT_SCALE,

@@ -7,7 +7,7 @@ from opscope.judge.watchpoint import Watchpoint
 
 _SET = (
     *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
-    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "GD", "TE"),
+    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE"),
 )
 _THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC", "LL")
 """What is calibrated, but says something of trainings that are as they should be, too."""

@@ -55,6 +55,8 @@ class Training:
         """By parameter: how often its optimizer has stepped."""
         self.without_gradient: dict[str, int] = {}
         """By parameter: how often that was without a gradient."""
+        self.in_eval: dict[str, int] = {}
+        """By parameter: how often that was while its network was in eval mode."""
         self.with_gradient: dict[str, int] = {}
         """By parameter that no optimizer owns: in how many steps it had a gradient."""
         self.dropouts: dict[str, set[bool]] = {}
@@ -87,6 +89,8 @@ class Training:
                 self.owned_steps[name] = self.owned_steps.get(name, 0) + 1
                 if not fact.has_gradient:
                     self.without_gradient[name] = self.without_gradient.get(name, 0) + 1
+                if fact.in_eval:
+                    self.in_eval[name] = self.in_eval.get(name, 0) + 1
             elif first and fact.has_gradient and not fact.owned and not fact.frozen:
                 self.with_gradient[name] = self.with_gradient.get(name, 0) + 1
 

@@ -93,8 +93,8 @@ class _Reading:
 
 def _fact(line: Fields, item: object) -> ParameterFact:
     name, bits = item if type(item) is list and len(item) == 2 else (None, None)
-    if type(name) is not str or type(bits) is not int or not 0 <= bits < 16:
-        line.refuse("parameters", "must be a list of names, each with a number below 16")
+    if type(name) is not str or type(bits) is not int or not 0 <= bits < 32:
+        line.refuse("parameters", "must be a list of names, each with a number below 32")
     return ParameterFact.of(name, bits)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import io
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -285,22 +285,25 @@ def decay_that_diverges(fixed: bool) -> None:
         optimizer.step()
 
 
-@fault("lerp_", "_foreach_lerp_", "mul_", "addcmul_", "_foreach_mul_", "_foreach_addcmul_")
+@fault("set_")
 def optimizer_state_from_a_bad_file(fixed: bool) -> None:
     """Training goes on from a state whose moments hold a NaN."""
     model = net()
     optimizer = torch.optim.Adam(model.parameters())
     F.cross_entropy(model(torch.randn(8, 6)), torch.zeros(8, dtype=torch.long)).backward()
     optimizer.step()
-    kept = copy.deepcopy(optimizer.state_dict())
+    kept = optimizer.state_dict()
     if not fixed:
-        kept["state"][0]["exp_avg"][2, 3] = math.nan
+        kept["state"][0]["exp_avg"].numpy()[2, 3] = math.nan
+    file = io.BytesIO()
+    torch.save(kept, file)
+    file.seek(0)
     optimizer = torch.optim.Adam(model.parameters())
-    optimizer.load_state_dict(kept)
+    optimizer.load_state_dict(torch.load(file))  # origin
     for _, x, y in data():
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimizer.step()  # origin
+        optimizer.step()
 
 
 @fault("native_batch_norm", "batch_norm", "_native_batch_norm_legit_no_training")
@@ -322,17 +325,17 @@ def running_variance_below_zero(fixed: bool) -> None:
 # ------------------------------------------------------------------------- operators less common
 
 
-@fault("reciprocal", "mul", "div")
-def angle_at_the_origin(fixed: bool) -> None:
-    """The slope of atan2 at (0, 0)."""
+@fault("div", "mul")
+def length_at_the_origin(fixed: bool) -> None:
+    """The slope of hypot at (0, 0)."""
     model = net(6, 2)
 
     def loss_of(model: nn.Module, x: Tensor, y: Tensor, step: int) -> Tensor:
         point = model(x) * (0.0 if step == BAD else 1.0)
         if fixed:
             point = point + 1e-3
-        angle = torch.atan2(point[:, 0], point[:, 1])  # origin
-        return angle.square().mean()
+        length = torch.hypot(point[:, 0], point[:, 1])  # origin
+        return (length - 1).square().mean()
 
     fit(loss_of, model)
 
@@ -425,7 +428,7 @@ def scale_from_a_relu(fixed: bool) -> None:
     fit(loss_of, model)
 
 
-@fault("div")
+@fault("div", "reciprocal")
 def transport_with_small_regularisation(fixed: bool) -> None:
     """Sinkhorn without logarithms: the kernel is 0 throughout a row."""
     model = net()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -83,8 +82,8 @@ def step_is_forgotten(fixed: bool) -> None:
     """Only the schedule steps."""
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 20)
-    for _ in range(STEPS):
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 200)
+    for _ in range(320):
         x, y = points()
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
@@ -246,7 +245,7 @@ def clipped_before_unscaling(fixed: bool) -> None:
 # ----------------------------------------------------------------------- losses that cannot learn
 
 
-@fault("LA", "LT", "PU", "PG")
+@fault("LA")
 def cross_entropy_of_one_class(fixed: bool) -> None:
     """One output, and a cross entropy over it: always 0."""
     model = network(2 if fixed else 1)
@@ -270,7 +269,7 @@ def softmax_over_the_batch(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("LA", "PU", "PG")
+@fault("LA")
 def softmax_of_one_unit(fixed: bool) -> None:
     """A softmax over one unit is always 1."""
     model = network(1)
@@ -284,7 +283,7 @@ def softmax_of_one_unit(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("LA", "LD")
+@fault("LA")
 def divergence_of_probabilities(fixed: bool) -> None:
     """`kl_div` wants logarithms as its input."""
     model = network()
@@ -357,7 +356,7 @@ def pixels_divided_as_whole_numbers(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("DX", "DB")
+@fault("DC")
 def columns_that_never_vary(fixed: bool) -> None:
     """Half of the features are constants, such as columns that were read wrongly."""
     model = network()
@@ -371,7 +370,7 @@ def columns_that_never_vary(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("DX")
+@fault("DF")
 def features_of_all_sizes(fixed: bool) -> None:
     """One feature in millionths, one of ordinary size, one in dozens."""
     model = network()
@@ -385,7 +384,7 @@ def features_of_all_sizes(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("DB", "DX")
+@fault("DB")
 def every_word_is_unknown(fixed: bool) -> None:
     """A vocabulary in the wrong case: all tokens are the unknown one. The twin has much padding."""
     words, head = nn.Embedding(50, 16, padding_idx=0), nn.Linear(16, 2)
@@ -417,20 +416,14 @@ def eval_mode_from_the_start(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("PU", "AD", "GD")
+@fault("NE")
 def norm_over_one_feature(fixed: bool) -> None:
     """A layer norm over a single feature is always 0; what comes before it learns nothing."""
-    model = nn.Sequential(
-        nn.Linear(6, 16),
-        nn.ReLU(),
-        nn.Linear(16, 8 if fixed else 1),
-        nn.LayerNorm(8 if fixed else 1),
-    )
-    teacher = copy.deepcopy(model).requires_grad_(False)
+    width = 8 if fixed else 1
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, width), nn.LayerNorm(width))
 
     def loss_of(step: int) -> Tensor:
         x, _ = points()
-        target = teacher(x) if fixed else x[:, :1]
-        return F.mse_loss(model(x), target)
+        return F.mse_loss(model(x), x[:, :1].expand(-1, width))
 
     fit(model, loss_of)

@@ -13,10 +13,14 @@ from opscope.judge.graph_check import GraphCheck, Spot, data_inputs
 from opscope.judge.history import signature
 from opscope.judge.origin.operators import is_in_loader
 from opscope.judge.outcome import Params
+from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.stats.record import FLOAT
 
 _PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear", "native_batch_norm", "embedding")
 _FEW = 8
+_SMALL = 16
+"""Tables of so few rows are of kinds rather than words, such as the two halves of a text."""
 
 
 def repeats(steps: int, params: Params) -> bool:
@@ -48,13 +52,13 @@ class BatchRepeats(GraphCheck):
         now = signature(np.array([row])).tobytes()
         before, same, constant = self._last.get(spot.node.id, (b"", 0, 0))
         same = same + 1 if now == before else 0
-        constant = constant + 1 if row["kind"] == 0 and row["min"] == row["max"] else 0
+        constant = constant + 1 if self._is_constant(step, spot, row) else 0
         self._last[spot.node.id] = now, same, constant
         params = self.watchpoint.params
         if repeats(constant, params):
             return (
-                f"every element of the batch is {float(row['min']):g}, in each of {constant} "
-                "steps: is the data read at all?"
+                f"every element of the batch is {_least(row):g}, in each of {constant} steps; "
+                "expected is data that varies: is it read at all, are its words known?"
             )
         if repeats(same, params) and self._has_loader:
             return (
@@ -62,6 +66,18 @@ class BatchRepeats(GraphCheck):
                 "next(iter(loader)) called in every step, which begins anew?"
             )
         return None
+
+    def _is_constant(self, step: SeenStep, spot: Spot, row: np.void) -> bool:
+        """Whether all elements are one number; indices into a small table may well be."""
+        if row["kind"] == FLOAT:
+            return bool(row["min"] == row["max"])
+        table = self.shape(self.input_row(step, spot.call, 0)) or (0,)
+        whole = base_type(spot.node) == "embedding" and table[0] > _SMALL
+        return bool(whole and row["min_int"] == row["max_int"])
+
+
+def _least(row: np.void) -> float:
+    return float(row["min"] if row["kind"] == FLOAT else row["min_int"])
 
 
 BATCH_REPEATS = Condition(

@@ -32,10 +32,12 @@ class ParameterUnchanged(TrainingCheck):
         """Nothing has stopped."""
         self._waiting: dict[str, tuple[int, int]] = {}
         """By parameter that has stopped: since when its optimizer is looked at, and its updates."""
+        self._skipped = 0
 
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Find parameters that are trained and stay as they are."""
         training, params = self.training, self.watchpoint.params
+        yield from self._withheld(step)
         seen, changed = training.history.seen, training.history.changed_ever
         known = training.table.parameters[: len(seen)]
         training.checked(self.watchpoint, len(known))
@@ -60,8 +62,23 @@ class ParameterUnchanged(TrainingCheck):
         else:
             # A bias may have a gradient that is 0 by nature, where it cancels out.
             names = [name for name in names if training.table.has_matrix(name)]
-            message = f"never changed in {int(params[STEPS])} steps of training: {{}}"
+            message = (
+                f"never changed in {int(params[STEPS])} steps of training: {{}}; is its learning "
+                "rate or its gradient 0, or does detach() or no_grad() cut it off from the loss?"
+            )
         yield from self.about(step, names, message)
+
+    def _withheld(self, step: SeenStep) -> Iterator[Hit]:
+        """Find that a gradient scaler withholds every update."""
+        self._skipped = self._skipped + 1 if step.skipped else 0
+        if self._skipped == int(self.watchpoint.params[STEPS]):
+            message = (
+                f"the gradient scaler has skipped each of the last {self._skipped} updates, since "
+                "gradients are not finite; expected are a few at the start: the scale does not "
+                "fall fast enough, or the gradients are infinite whatever it is"
+            )
+            loss = step.losses[-1] if step.losses else None
+            yield self.hit_at(step, message, loss.node if loss else None)
 
     def _stopped(self, step: SeenStep, known: Sequence[str]) -> Iterator[Hit]:
         """Find that nothing changes any more, as when a schedule has come to 0."""
