@@ -14,6 +14,8 @@ _LATER = 10
 """After so many steps units that began alike have parted, if they ever do."""
 
 _ROUNDING = 1e-6
+_HALF = 2
+"""The bytes of the smallest numbers that torch computes with on every device."""
 
 
 class EqualRows:
@@ -65,7 +67,9 @@ class EqualRows:
 
 
 def _is_alike(tensor: Any) -> bool:
-    if unsupported_reason(tensor) or tensor.dim() < 2 or min(tensor.shape[:2]) < 2:
+    if unsupported_reason(tensor) or not tensor.is_floating_point() or tensor.itemsize < _HALF:
+        return False
+    if tensor.dim() < 2 or min(tensor.shape[:2]) < 2 or not tensor.numel():
         return False
     values = tensor.detach()
     return _is_like(values[1:2], values[:1]) and _is_like(values[1:], values[:1])

@@ -11,6 +11,7 @@ from opscope.events import Call, FeatureFact, Node, Value, Want
 from opscope.judge.features import MOST_FEATURES, PRODUCTS, STEPS_SEEN
 from opscope.judge.graph_check import data_inputs
 from opscope.judge.watchpoint import Watchpoint
+from opscope.stats.torch_values import unsupported_reason
 
 _MOST_ELEMENTS = 1 << 22
 _NAMED = 16
@@ -120,6 +121,8 @@ class _Sums:
 
 def _is_table(tensor: Any) -> bool:
     """Whether a tensor has samples, and features that are few enough to be meant as such."""
-    if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.numel() > _MOST_ELEMENTS:
+    if unsupported_reason(tensor) or not tensor.is_floating_point():
+        return False
+    if tensor.dim() < 2 or tensor.numel() > _MOST_ELEMENTS:
         return False
     return bool(tensor.numel() > 0 and 2 <= tensor.shape[-1] <= MOST_FEATURES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope.judge.explanation.case import Case, Explanation
 from opscope.judge.origin.birth import Status
+from opscope.judge.origin.operators import WRITERS
 
 _REDUCTIONS = ("logsumexp", "logcumsumexp", "amax", "max", "mean", "sum")
 
@@ -68,6 +69,13 @@ def of_purpose(case: Case) -> Explanation | None:
             f"softmax of rows in which everything is masked with -Inf → {case.bad}",
             "a row must keep at least one position: mask with a large finite number such as "
             "torch.finfo(dtype).min, or set the rows of pure padding to 0 after the softmax",
+        )
+    if case.op in WRITERS and case.birth.bad.finite == 0:
+        return Explanation(
+            f"{case.node.op_type} writes nothing but infinities → {case.bad}, and they reached "
+            "what is trained",
+            "check where the number that is written here comes from; as a mask, it must leave "
+            "something unmasked",
         )
     if case.op in _REDUCTIONS:
         return Explanation(

@@ -124,10 +124,11 @@ class Soundness:
         return Birth(node, *chosen, self.bad[chosen], of=Status.ON_PURPOSE)
 
     def _is_reduced(self, place: Place) -> bool:
-        """Whether a value has fewer elements than what is bad of what it is made of."""
+        """Whether a value is made of more elements, of which only some are infinite."""
         before = [self.bad[p] for p in self._feeding(place[0]) if p is not None and p in self.bad]
         reads = not is_transparent(self.calls.nodes[place[0]])
-        return reads and any(bad.count > self.bad[place].count for bad in before)
+        count = self.bad[place].count
+        return reads and any(bad.count > count and bad.finite for bad in before)
 
     def leading_to(self, births: Iterable[Birth], ends: Iterable[int]) -> list[Birth]:
         """Return those of some births whose bad values went on to one of these calls."""
