@@ -86,7 +86,8 @@ def _said(row: Any, healthy: bool) -> str | None:
 
     torch.manual_seed(0)
     said = io.StringIO()
-    with contextlib.redirect_stderr(said), warnings.catch_warnings():
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with quiet, contextlib.redirect_stderr(said), warnings.catch_warnings():
         warnings.simplefilter("always")
         try:
             with torch.autograd.set_detect_anomaly(True):

@@ -22,7 +22,7 @@ SETS = {module.__name__.rpartition(".")[2]: module.FAULTS.rows for module in MOD
 NOT_FOUND = {"momentum_of_one"}
 """No condition tells a loss that wanders, without falling for long, from a hard task."""
 SAMPLE = 4
-WATCH = "thorough"
+WATCH, ALL = "thorough", "everything"
 PARTS = [
     pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.long] if part else [])
     for name in SETS
@@ -35,10 +35,10 @@ def hits_of(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run_part(module: str, part: int, twin: str, folder: Path) -> list[Fault]:
+def run_part(module: str, part: int, twin: str, watch: str, folder: Path) -> list[Fault]:
     """Run one in so many faults of a set, or their twins."""
     rows = [row for row in SETS[module][part::SAMPLE] if row.name not in NOT_FOUND]
-    done = forked_python(RUN, folder, module, twin, WATCH, *(r.name for r in rows), cwd=folder)
+    done = forked_python(RUN, folder, module, twin, watch, *(r.name for r in rows), cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "internal error" not in done.stderr
     return rows
@@ -65,7 +65,7 @@ def agrees(run: Path, hits: list[dict[str, Any]]) -> bool:
 
 @pytest.mark.parametrize(("module", "part"), PARTS)
 def test_faults_are_found(module: str, part: int, tmp_path: Path) -> None:
-    rows = run_part(module, part, "faulty", tmp_path)
+    rows = run_part(module, part, "faulty", WATCH, tmp_path)
     hits = {row.name: hits_of(tmp_path / row.name) for row in rows}
     assert [row.name for row in rows if not is_found(row, hits[row.name], module)] == []
     assert [row.name for row in rows if not agrees(tmp_path / row.name, hits[row.name])] == []
@@ -73,7 +73,7 @@ def test_faults_are_found(module: str, part: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("module", "part"), PARTS)
 def test_twins_are_silent(module: str, part: int, tmp_path: Path) -> None:
-    rows = run_part(module, part, "healthy", tmp_path)
+    rows = run_part(module, part, "healthy", ALL, tmp_path)
     found = {row.name: hits_of(tmp_path / row.name) for row in rows}
     assert {n: [(h["condition"], h["message"]) for h in hits] for n, hits in found.items()} == {
         row.name: [] for row in rows
