@@ -15,6 +15,8 @@ from helpers.same_answer import live_hits
 PARALLEL = Path(__file__).parents[1] / "faults" / "healthy_tensor_parallel.py"
 REAL = Path(__file__).parents[1] / "faults" / "healthy" / "real.py"
 PACKAGES = ("transformers", "lightning", "peft", "accelerate", "x_transformers")
+# torchvision's wheel is for CUDA builds of torch: beside another one torchmetrics cannot be
+# imported any more. So timm is no extra of this package; install both to have it tried.
 NEEDS = dict.fromkeys(("timm_resnet", "timm_vit"), ("timm", "torchvision"))
 
 
