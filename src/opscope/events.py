@@ -195,16 +195,18 @@ class ParameterFact(NamedTuple):
     """Whether some optimizer updates it."""
     stepping: bool
     """Whether the one that is about to step does."""
+    in_eval: bool = False
+    """Whether its network is in eval mode as a whole, and has layers to which that matters."""
 
     @property
     def bits(self) -> int:
-        """All but the name, as one number: frozen 1, has_gradient 2, owned 4, stepping 8."""
-        return self.frozen + 2 * self.has_gradient + 4 * self.owned + 8 * self.stepping
+        """All but the name, as one number."""
+        return sum(value << place for place, value in enumerate(self[1:]))
 
     @classmethod
     def of(cls, name: str, bits: int) -> ParameterFact:
         """Make one of what `bits` is."""
-        return cls(name, *(bool(bits & bit) for bit in (1, 2, 4, 8)))
+        return cls(name, *(bool(bits >> place & 1) for place in range(len(cls._fields) - 1)))
 
 
 class UpdateFact(NamedTuple):
@@ -216,6 +218,23 @@ class UpdateFact(NamedTuple):
     """Losses that the update comes of, by their place among those of the step."""
     gradients: tuple[str, ...] = ()
     """The parameters whose gradients are not finite."""
+
+
+class FeatureFact(NamedTuple):
+    """What the features of an input, its last dimension, were like over some steps."""
+
+    node: int
+    slot: int
+    samples: int
+    features: int
+    constant: tuple[int, ...]
+    """Those that were one number other than 0 throughout."""
+    value: float
+    """What the first of them was."""
+    least: tuple[int, float]
+    """The one of those that vary that varies least, and its standard deviation."""
+    most: tuple[int, float]
+    """The one that varies most."""
 
 
 @dataclass

@@ -208,7 +208,7 @@ class Session:
         capture, self._capture = self._capture, None
         atexit.unregister(self._stop_at_exit)
         if capture is not None:
-            capture.stop()
+            capture.stop(failed=self._failure is not None and self._failure.reason != "")
         if self._live is not None:
             self._live.end()
         get_logger("session").info("watching ends")

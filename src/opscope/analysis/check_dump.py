@@ -19,6 +19,7 @@ from opscope.judge.evaluator import Evaluator, Part
 from opscope.judge.evidence import Indices
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
+from opscope.judge.lasting import needed_steps
 from opscope.judge.numbers import Flags
 from opscope.judge.table import Table
 from opscope.judge.watchpoint import Watchpoint
@@ -61,7 +62,7 @@ class DumpCheck:
         graphs = {TRAINING_GRAPH, *(_PHASES[p] for p in scope.include if p in _PHASES)}
         self._watchpoints = [w for w in watchpoints if self._can_be_checked(w)]
         self._stateful = any(
-            w.condition.needs_change or w.condition.lasts for w in self._watchpoints
+            w.condition.needs_change or needed_steps(w) > 1 for w in self._watchpoints
         )
         steps = None if self._stateful else {s for s in rank.steps if scope.wants_step(s)}
         self._values = rank.values(steps, graphs)
@@ -151,7 +152,7 @@ class DumpCheck:
         wanted = [step for step in steps if self._scope.wants_step(step)]
         if not wanted:
             self._findings.cannot(watchpoint, self._why_nothing(watchpoint))
-        if not (watchpoint.condition.needs_change or watchpoint.condition.lasts):
+        if not (watchpoint.condition.needs_change or needed_steps(watchpoint) > 1):
             found = found[np.isin(records["step"][found], wanted)]
         return found
 

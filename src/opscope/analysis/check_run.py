@@ -20,6 +20,7 @@ from opscope.judge.hits import Hit
 from opscope.judge.notes import Note
 from opscope.judge.table import Table, says_ignore
 from opscope.judge.watchpoint import Watchpoint
+from opscope.read.facts import StepFacts
 from opscope.read.hits import read_hits
 from opscope.read.run import Rank, Run
 from opscope.read.state import KILLED, RUNNING
@@ -27,6 +28,7 @@ from opscope.stats.record import ROW_DTYPE
 
 NOTHING = "it selects nothing that was recorded"
 NO_FACTS = "the run does not say what training did with its parameters: it was not watched"
+NO_FEATURES = "the run does not say what the features of its data were like: nobody asked for it"
 _NO_FIRST = "step 0 is not among those that are checked"
 
 
@@ -111,6 +113,8 @@ class RunCheck:
         self._bad_inputs = {} if facts is None else facts.bad_inputs
         for update in () if facts is None else facts.updates:
             self.evaluator.training.observe_facts(step, update)
+        if facts is not None:
+            self._observe_values(facts)
         self._learn(records)
         losses = () if record is None else record.losses
         updates, raised = ((), ()) if facts is None else (facts.not_finite, facts.raised)
@@ -118,6 +122,13 @@ class RunCheck:
         hits = self.evaluator.examine(part)
         self.evaluator.end_step()
         return hits
+
+    def _observe_values(self, facts: StepFacts) -> None:
+        """Take in what the training saw in the values themselves."""
+        for features in facts.features:
+            self.evaluator.training.observe_features(features)
+        if facts.equal_rows:
+            self.evaluator.training.observe_equal_rows(facts.equal_rows)
 
     def _learn(self, records: Records) -> None:
         """Nodes are numbered as they turn up."""
@@ -145,6 +156,9 @@ class RunCheck:
     def _can_be_checked(self, watchpoint: Watchpoint) -> bool:
         """Tell whether a run can be asked; if not, what it found itself counts."""
         check = watchpoint.condition.training
+        if check is not None and check.needs_features and not self.facts.has_features:
+            self._findings.cannot(watchpoint, NO_FEATURES)
+            return False
         if check is None or not check.needs_facts or self.facts.has_parameters:
             return True
         found = [

@@ -112,6 +112,16 @@ class Names:
                     found.update((id(parameter), said) for parameter in module.parameters())
         return found
 
+    def in_eval_mode(self) -> set[int]:
+        """The parameters of networks that are in eval mode throughout, and should mind."""
+        return {
+            id(parameter)
+            for root in self.roots()
+            if not root.training and not any(module.training for module in root.modules())
+            if any(_minds_mode(module) for module in root.modules())
+            for parameter in root.parameters()
+        }
+
     def _add_state(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter, state in optimizer.state.items():
             self._add_state_of(parameter, state)
@@ -170,13 +180,21 @@ class Names:
             self._taken.discard((entry.kind, entry.name))
 
 
+def _minds_mode(module: nn.Module) -> bool:
+    """Whether a module does in eval mode what it does not in training."""
+    drops = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
+    return drops or isinstance(module, nn.modules.batchnorm._BatchNorm)
+
+
 def parameter_facts(
-    names: Names, optimizers: Sequence[torch.optim.Optimizer], stepping: torch.optim.Optimizer
+    names: Names,
+    optimizers: Sequence[torch.optim.Optimizer],
+    stepping: torch.optim.Optimizer | None,
 ) -> list[ParameterFact]:
-    """What training does with each parameter, as `stepping` is about to step."""
+    """What training does with each parameter, as `stepping` is about to step, if one is."""
     owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
-    own = {id(p) for p in _owned(stepping)}
-    said = names.said_of_modules()
+    own = {id(p) for p in _owned(stepping)} if stepping is not None else set()
+    said, in_eval = names.said_of_modules(), names.in_eval_mode()
     return [
         ParameterFact(
             name=name,
@@ -184,6 +202,7 @@ def parameter_facts(
             has_gradient=parameter.is_leaf and parameter.grad is not None,
             owned=id(parameter) in owned,
             stepping=id(parameter) in own,
+            in_eval=id(parameter) in in_eval,
         )
         for name, parameter in names.parameters()
     ]

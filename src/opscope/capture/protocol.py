@@ -38,8 +38,8 @@ class Capture(Protocol):
     def start(self) -> None:
         """Begin with step 0."""
 
-    def stop(self) -> None:
-        """End the step under way, look away and close the sinks."""
+    def stop(self, failed: bool = False) -> None:
+        """End the step under way, in which the program may have failed; close the sinks."""
 
     def abandon(self) -> None:
         """In a forked child: look away and forget the sinks' files."""

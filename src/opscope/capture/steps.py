@@ -16,12 +16,20 @@ from opscope.messages import say_once
 _PATIENCE = 32
 """An optimizer that stays still while another steps this often no longer counts."""
 
+_IDLE = 256
+"""So many backward passes before any update are no accumulation of gradients."""
+
 
 class StepClock:
     """Decides where steps end."""
 
     def __init__(self, end_step: Callable[[bool], None]) -> None:
         self._end_step = end_step
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called when it turns out that optimizers are there, but none ever steps."""
+        self._has_stepped = False
+        self._backwards = 0
+        """How often something has run backward before any optimizer stepped."""
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
@@ -75,7 +83,7 @@ class StepClock:
         """An optimizer has made its step, on its own or as a part of another one's."""
         self._optimizers.add(optimizer)
         key = id(optimizer)
-        self._by_optimizer = True
+        self._by_optimizer = self._has_stepped = True
         self._attempted.discard(key)
         self._stepped[key] = self._stepped.get(key, 0) + 1
         if self._stepped[key] >= _PATIENCE:
@@ -92,6 +100,7 @@ class StepClock:
         """A gradient scaler finished: what it skipped counts as stepped."""
         if not self._attempted:
             return
+        self._has_stepped = True
         for key in self._attempted:
             self._stepped[key] = self._stepped.get(key, 0) + 1
         self._attempted.clear()
@@ -100,6 +109,8 @@ class StepClock:
     def network_called(self, find_place: Callable[[], object], trains: bool) -> None:
         """A network is about to be called from some place, in training or not."""
         place = None
+        if self._backwards >= _IDLE and not self._has_stepped:
+            self._give_up()
         if self._counts_calls:
             place = find_place()
             again = not self._trains and place in self._places
@@ -118,6 +129,7 @@ class StepClock:
     def backward_ended(self) -> None:
         """Gradients have been computed."""
         self._trains = self._went_backward = True
+        self._backwards += not self._has_stepped
 
     @property
     def _counts_calls(self) -> bool:
@@ -152,6 +164,19 @@ class StepClock:
         self._places.clear()
         self._went_backward = self._trained_network = False
         self._end_step(skipped)
+
+    def _give_up(self) -> None:
+        """Count steps without optimizers of which none has ever stepped."""
+        self._backwards = 0
+        if self._manual or not self._optimizers:
+            return
+        self.on_idle()
+        names = ", ".join(sorted({type(each).__name__ for each in self._optimizers}))
+        self._optimizers.clear()
+        say_once(
+            f"{names} has not stepped in {_IDLE} backward passes: is optimizer.step() missing? "
+            "Steps are counted by the calls of the network from here on"
+        )
 
     def _drop_idle(self, busy: Any) -> None:
         for other in list(self._optimizers):

@@ -58,7 +58,7 @@ class TorchCapture:
         DataLoading(program)
         self._begin_step(0)
 
-    def stop(self) -> None:
+    def stop(self, failed: bool = False) -> None:
         """End the step under way, take everything off and close the sinks."""
         if not self._running:
             return
@@ -66,7 +66,7 @@ class TorchCapture:
         if self._watch.has_calls and (self._pipeline.opened or not self.has_children):
             self._open()
             self._watch.delivery.finish_late()
-            self._deliver_last()
+            self._deliver_last(failed)
         self._program.threads.local.state.stepping = None
         self._set_recording(False)
         self._uninstall()
@@ -192,9 +192,9 @@ class TorchCapture:
         finally:
             self._is_safe = True
 
-    def _deliver_last(self) -> None:
-        """What there is of the step under way, which may be none."""
-        complete = self._clock.is_whole
+    def _deliver_last(self, failed: bool) -> None:
+        """What there is of the step under way, which may be none; no step is whole that failed."""
+        complete = self._clock.is_whole and not failed
         rest = not complete and self._clock.is_rest and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
 

@@ -37,6 +37,7 @@ class Updates:
         self._program = program
         self._about_to_step: Optimizer | None = None
         find_optimizers(program.clock.add)
+        program.clock.on_idle = self._note_idle
         wrap = program.patches.wrap
         wrap(Optimizer, "__init__", self._optimizer_init)
         wrap(torch.amp.GradScaler, "scale", program.losses.scaling)
@@ -103,6 +104,20 @@ class Updates:
             raise
         finally:
             self._about_to_step = None
+
+    def _note_idle(self) -> None:
+        """No optimizer steps: say once what they have, which is else said as they step."""
+        program = self._program
+        if not program.watch.recording:
+            return
+        optimizers = program.clock.live()
+        with plain_torch(), never_ending_training():
+            for optimizer in optimizers:
+                program.names.add_optimizer(optimizer)
+            calls = program.watch.calls_so_far()
+            program.pipeline.before_update(
+                calls, tuple, lambda: parameter_facts(program.names, optimizers, None)
+            )
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

@@ -10,10 +10,13 @@ from opscope.judge.conditions.batch_repeats import BATCH_REPEATS
 from opscope.judge.conditions.change_negligible import CHANGE_NEGLIGIBLE
 from opscope.judge.conditions.evaluation_differs import EVALUATION_DIFFERS
 from opscope.judge.conditions.expression import EXPRESSION
+from opscope.judge.conditions.feature_constant import FEATURE_CONSTANT
+from opscope.judge.conditions.feature_scale import FEATURE_SCALE
 from opscope.judge.conditions.frozen_parameter_changed import FROZEN_PARAMETER_CHANGED
 from opscope.judge.conditions.gradient_depth import GRADIENT_DEPTH
 from opscope.judge.conditions.gradient_not_cleared import GRADIENT_NOT_CLEARED
 from opscope.judge.conditions.input_scale import INPUT_SCALE
+from opscope.judge.conditions.linear_after_linear import LINEAR_AFTER_LINEAR
 from opscope.judge.conditions.loss_activation import LOSS_ACTIVATION
 from opscope.judge.conditions.loss_at_start import LOSS_AT_START
 from opscope.judge.conditions.loss_broadcast import LOSS_BROADCAST
@@ -23,6 +26,7 @@ from opscope.judge.conditions.loss_oscillates import LOSS_OSCILLATES
 from opscope.judge.conditions.loss_plateau import LOSS_PLATEAU
 from opscope.judge.conditions.loss_spike import LOSS_SPIKE
 from opscope.judge.conditions.loss_target import LOSS_TARGET
+from opscope.judge.conditions.norm_of_one import NORM_OF_ONE
 from opscope.judge.conditions.operator_overflow import OPERATOR_OVERFLOW
 from opscope.judge.conditions.overflow import GRADIENT_EXPLODING, TENSOR_OVERFLOW, WEIGHT_OVERFLOW
 from opscope.judge.conditions.parameter_unchanged import PARAMETER_UNCHANGED
@@ -87,10 +91,14 @@ CONDITIONS: tuple[Condition, ...] = (
     LOSS_AT_START,
     CHANGE_NEGLIGIBLE,
     WEIGHTS_EQUAL,
+    NORM_OF_ONE,
     GRADIENT_DEPTH,
     TRAINING_IN_EVAL_MODE,
     INPUT_SCALE,
     BATCH_REPEATS,
+    FEATURE_SCALE,
+    FEATURE_CONSTANT,
+    LINEAR_AFTER_LINEAR,
     EXPRESSION,
 )
 BY_NAME: dict[str, Condition] = {c.abbr: c for c in CONDITIONS} | {c.id: c for c in CONDITIONS}

@@ -69,14 +69,14 @@ class Condition:
     check: Check | None = None
     """What it says of some values at once, by their numbers."""
     parameters: tuple[Parameter, ...] = ()
+    advice: str = ""
+    """What helps, where that does not depend on the case."""
     nonfinite: bool = False
     """Whether a hit means that a NaN or Inf turned up."""
     needs_change: bool = False
     """Whether it compares a value with that of the step before."""
     needs_range: bool = False
     first_step_only: bool = False
-    lasts: bool = False
-    """Whether it must hold for `steps_ge` steps in a row."""
     check_of: Callable[[str], Check] | None = None
     """For those whose check depends on the operator: its type → the check."""
     op_types: frozenset[str] = frozenset()
@@ -109,3 +109,5 @@ def support(name: str, low: float = -math.inf, default: float | None = None) -> 
 
 LASTING = support(STEPS, 1, 10.0)
 """For how many steps in a row a condition must hold."""
+MAY_LAST = support(STEPS, 1)
+"""The same, of those for which one step is enough unless told otherwise."""

@@ -17,6 +17,7 @@ from opscope.judge.condition import TRAINING
 from opscope.judge.evidence import Evidence
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
+from opscope.judge.lasting import needed_steps
 from opscope.judge.origin import arrival
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import BadInputs, Soundness
@@ -137,6 +138,6 @@ def _in_its_pass(hit: Hit, calls: Calls) -> Hit:
 def needs_every_step(watchpoints: Collection[Watchpoint]) -> bool:
     """Return whether some watchpoint cannot be judged by the steps alone that are asked for."""
     return any(
-        w.condition.target == TRAINING or w.condition.needs_change or w.condition.lasts
+        w.condition.target == TRAINING or w.condition.needs_change or needed_steps(w) > 1
         for w in watchpoints
     )

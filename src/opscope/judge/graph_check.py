@@ -12,13 +12,13 @@ from opscope.events import TRAINING_GRAPH, Node, Output, Outside, Phase
 from opscope.judge.hits import Hit
 from opscope.judge.origin.birth import Place
 from opscope.judge.origin.operators import is_transparent
-from opscope.judge.origin.walking import feeding
+from opscope.judge.origin.walking import behind, feeding
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep, TrainingCheck
 from opscope.stats.record import INPUT, OUTPUT
 
 _FAR = 16
-_UNKNOWN = (-1, -1)
+_UNKNOWN, _PARTLY = (-1, -1), (-2, -2)
 
 
 class Spot(NamedTuple):
@@ -55,26 +55,28 @@ class GraphCheck(TrainingCheck):
         self.training.checked(self.watchpoint, len(self._spots))
         for spot in self._spots:
             key = str(spot.node.id)
-            if key in self.told or self._is_left_alone(spot.node):
+            if key in self.told or self.is_left_alone(spot.node):
                 continue
             message = self.judge(step, spot)
             if message is not None:
                 self.told.add(key)
                 yield self.hit_at(step, message, spot.node, spot.call)
 
-    def _is_left_alone(self, node: Node) -> bool:
-        muted = self.watchpoint.is_muted(node) or self.training.table.is_ignored(node)
-        return muted or not self.watchpoint.select.matches(node)
-
     def input_row(self, step: SeenStep, call: int, slot: int) -> np.void | None:
         """Return the row of an input; where it comes from is the same in steps that are alike."""
         place = self._sources.get((call, slot), _UNKNOWN)
         if place is _UNKNOWN:
-            places = feeding(self._calls, call)
-            place = self._sources[call, slot] = places[slot] if slot < len(places) else None
+            place = self._sources[call, slot] = self._source(call, slot)
         if place is None:
             return step.row(call, INPUT, slot)
-        return step.row(place[0], OUTPUT, place[1])
+        return None if place is _PARTLY else step.row(place[0], OUTPUT, place[1])
+
+    def _source(self, call: int, slot: int) -> Place | None:
+        """The output that an input is, which has its row unless only a part was written last."""
+        places = feeding(self._calls, call)
+        place = places[slot] if slot < len(places) else None
+        written = place is not None and next(behind(self._calls, place[0]), None) is not None
+        return _PARTLY if written else place
 
     def shape(self, row: np.void | None) -> tuple[int, ...] | None:
         """Return the shape of a value."""
@@ -103,27 +105,36 @@ def maker(calls: Calls, call: int, slot: int) -> int | None:
     return None
 
 
-def has_parameter(calls: Calls, call: int, slot: int) -> bool:
-    """Return whether an input comes of a parameter."""
+def comes_of(calls: Calls, call: int, slot: int) -> set[str]:
+    """Return of what kinds of things from outside the step an input comes."""
+    found: set[str] = set()
     todo, seen = [(call, slot)], set[tuple[int, int]]()
     while todo:
         at, of = todo.pop()
         sources = calls.sources_of(at)
         source = sources[of] if of < len(sources) else None
-        if isinstance(source, Outside) and source.kind == "parameter":
-            return True
+        if isinstance(source, Outside):
+            found.add(source.kind)
         producer = calls.producer(at, of) if isinstance(source, Output) else None
         if producer is not None and (producer, -1) not in seen:
             seen.add((producer, -1))
             todo += ((producer, each) for each in range(len(calls.sources_of(producer))))
-    return False
+    return found
 
 
 def data_slots(calls: Calls, call: int) -> list[int]:
-    """Return which inputs of a product with weights are data, and come of no parameter."""
-    slots = range(len(calls.sources_of(call)))
-    learned = [has_parameter(calls, call, slot) for slot in slots]
-    return [slot for slot in slots if not learned[slot]] if any(learned) else []
+    """Return which inputs of a product with weights are data, neither parameters nor buffers."""
+    kinds = [comes_of(calls, call, slot) for slot in range(len(calls.sources_of(call)))]
+    if not any("parameter" in each for each in kinds):
+        return []
+    return [slot for slot, of in enumerate(kinds) if "parameter" not in of and of != {"buffer"}]
+
+
+def data_inputs(calls: Calls, *op_types: str) -> Iterator[tuple[int, Node, int]]:
+    """Yield the calls of these products with weights that read data, and by which slots."""
+    for call, node in forward_calls(calls, *op_types):
+        for slot in data_slots(calls, call):
+            yield call, node, slot
 
 
 def readers(calls: Calls, call: int) -> list[int]:

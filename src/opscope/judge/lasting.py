@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.judge.condition import STEPS
+from opscope.judge.condition import STEPS, TRAINING
 from opscope.judge.hits import Hit
 from opscope.judge.watchpoint import Watchpoint
 
 
 def needed_steps(watchpoint: Watchpoint) -> int:
     """Return in how many steps in a row a value must hit; 1 for most conditions."""
-    return int(watchpoint.params.get(STEPS, 1)) if watchpoint.condition.lasts else 1
+    is_of_values = watchpoint.condition.target != TRAINING
+    return int(watchpoint.params.get(STEPS, 1)) if is_of_values else 1
 
 
 @dataclass(slots=True)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opscope.judge.parsing import make
 from opscope.judge.watchpoint import Watchpoint
 
 _SET = (
     *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
-    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "GD", "TE"),
+    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE"),
 )
-_THOROUGH = ("LP", "LO", "DX", "DB")
+_THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC")
 """What is calibrated, but says something of trainings that are as they should be, too."""
+_EVERYTHING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("TZ", {"cls": "activation", "steps_ge": 20}),
+    ("WL", {"abs_mean_gt": 1e3, "steps_ge": 10}),
+    ("WCL", {"abs_mean_update_ratio_gt": 0.5, "steps_ge": 10, "parameter": "*weight*"}),
+    ("GV", {"abs_mean_lt": 1e-12, "steps_ge": 20, "parameter": "*"}),
+)
+"""Conditions on single values, with numbers that healthy trainings do not come to."""
 _ARRIVING = ("OO", "LN")
 QUICK = ("OO", "WO", "LN")
 """Those about finiteness only."""
@@ -24,6 +33,14 @@ def recommended(quick: bool = False) -> list[Watchpoint]:
 def thorough() -> list[Watchpoint]:
     """The recommended set, and what looks at how well training goes."""
     return [_make(abbr, number) for number, abbr in enumerate((*_SET, *_THOROUGH), 1)]
+
+
+def everything() -> list[Watchpoint]:
+    """The thorough set, and what has thresholds, with such as fit any training."""
+    found = thorough()
+    for abbr, parts in _EVERYTHING:
+        found.append(make(abbr, len(found) + 1, **parts))
+    return found
 
 
 def _make(abbr: str, number: int) -> Watchpoint:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.events import Node, ParameterFact, Phase
+from opscope.events import FeatureFact, Node, ParameterFact, Phase
 from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
 from opscope.judge.history import History
@@ -41,6 +41,10 @@ class Training:
         """The number in a row's `shape` → dtype and shape."""
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
+        self.features: list[FeatureFact] = []
+        """What inputs were like, of those that were looked at."""
+        self.equal_rows: list[Collection[str]] = []
+        """The weights whose rows were all alike, in each of the steps that some were in."""
         self.frozen_in: dict[int, frozenset[str]] = {}
         """Step → what was frozen at all its updates, of the last steps that were asked about."""
         self.ask_until = -1
@@ -51,6 +55,8 @@ class Training:
         """By parameter: how often its optimizer has stepped."""
         self.without_gradient: dict[str, int] = {}
         """By parameter: how often that was without a gradient."""
+        self.in_eval: dict[str, int] = {}
+        """By parameter: how often that was while its network was in eval mode."""
         self.with_gradient: dict[str, int] = {}
         """By parameter that no optimizer owns: in how many steps it had a gradient."""
         self.dropouts: dict[str, set[bool]] = {}
@@ -83,8 +89,18 @@ class Training:
                 self.owned_steps[name] = self.owned_steps.get(name, 0) + 1
                 if not fact.has_gradient:
                     self.without_gradient[name] = self.without_gradient.get(name, 0) + 1
+                if fact.in_eval:
+                    self.in_eval[name] = self.in_eval.get(name, 0) + 1
             elif first and fact.has_gradient and not fact.owned and not fact.frozen:
                 self.with_gradient[name] = self.with_gradient.get(name, 0) + 1
+
+    def observe_features(self, fact: FeatureFact) -> None:
+        """Note what the features of an input are like."""
+        self.features.append(fact)
+
+    def observe_equal_rows(self, names: Collection[str]) -> None:
+        """Note weights whose rows are all alike in the step under way."""
+        self.equal_rows.append(names)
 
     def observe_parameters(self, step: int, numbers: NDArray[np.int32], records: Records) -> None:
         """Note the rows of parameters in a step that has ended."""
@@ -143,6 +159,11 @@ class Training:
         """Return whether a parameter is known to be trained."""
         fact = self.facts.get(name)
         return fact is not None and not fact.frozen and fact.owned
+
+    def has_changed(self, name: str) -> bool:
+        """Return whether a parameter has ever been seen to change."""
+        number, changed = self.table.number_of(name), self.history.changed_ever
+        return number is not None and number < len(changed) and bool(changed[number])
 
     def first_use(self, name: str) -> Node | None:
         """Return the node that first read a parameter, if that is known."""

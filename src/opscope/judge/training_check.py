@@ -48,6 +48,8 @@ class TrainingCheck:
 
     needs_facts = False
     """Whether it can say nothing without knowing what training does with its parameters."""
+    needs_features = False
+    """Whether it is about features of the data, which are looked at for those that ask."""
     ignores_skipped = False
     """Whether steps without an update do not count."""
 
@@ -85,6 +87,11 @@ class TrainingCheck:
         self.told.update(fresh)
         node = (nodes or {}).get(fresh[0]) or self.training.first_use(fresh[0])
         yield self._hit(step, message.format(_listed(fresh)), node, fresh[0])
+
+    def is_left_alone(self, node: Node) -> bool:
+        """Return whether a person asked to say nothing of a node."""
+        muted = self.watchpoint.is_muted(node) or self.training.table.is_ignored(node)
+        return muted or not self.watchpoint.select.matches(node)
 
     def _is_selected(self, name: str) -> bool:
         watchpoint, node = self.watchpoint, self.training.first_use(name)

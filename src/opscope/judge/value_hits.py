@@ -89,7 +89,12 @@ def birth_hit(watchpoint: Watchpoint, birth: Birth, step: int, rank: int) -> Hit
 
 
 def describe(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
-    """What is the matter, with threshold and actual number."""
+    """What is the matter, with threshold and actual number, and what helps."""
+    advice = watchpoint.condition.advice
+    return _seen(watchpoint, actual) + (f"; {advice}" if advice else "")
+
+
+def _seen(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
     condition = watchpoint.condition
     if condition.nonfinite:
         parts = [

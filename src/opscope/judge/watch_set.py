@@ -13,14 +13,14 @@ from opscope.errors import MISSING, ConfigError, OpscopeError, Problem
 from opscope.judge.catalogue import BY_NAME
 from opscope.judge.expressions import looks_like_expression
 from opscope.judge.parsing import SELECT_KEYS, parse, spread_parts
-from opscope.judge.recommended import recommended, thorough
+from opscope.judge.recommended import everything, recommended, thorough
 from opscope.judge.watchpoint import Watchpoint
 from opscope.regular import read_regular, why
 from opscope.settings.checks import did_you_mean, kind
 from opscope.settings.paths import is_file
 
-_WORDS = ("none", "recommended", "thorough")
-_SETS = {"recommended": recommended, "thorough": thorough}
+_SETS = {"recommended": recommended, "thorough": thorough, "everything": everything}
+_WORDS = ("none", *_SETS)
 _TOP = ("version", "recommended", "watchpoints")
 _VERSION = 1
 _TEXTS = ("name", "mute", *SELECT_KEYS)
@@ -102,7 +102,7 @@ class WatchSet:
 
 
 def load(what: str, folder: Path | None = None) -> WatchSet:
-    """The watchpoints that `--watch` means: `none`, `recommended`, `thorough`, a file or others.
+    """The watchpoints that `--watch` means: `none`, the name of a set, a file or others.
 
     >>> [w.text for w in load("TL max_gt=10 scope=*/conv1-*; WO")]
     ['TL max_gt=10', 'WO']
@@ -173,7 +173,7 @@ def _from_spec(text: str) -> WatchSet:
     items: list[tuple[str, Any]] = []
     whole: list[Watchpoint] = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
-        if part in ("recommended", "thorough"):
+        if part in _SETS:
             whole = max(whole, _SETS[part](), key=len)
         elif part != "none":
             items.append((part, _spec_item(part, problems)))

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscope.events import ParameterFact, UpdateFact
+from opscope.events import FeatureFact, ParameterFact, UpdateFact
 from opscope.read.checked import CALLS, SLOTS, SMALL, Fields, checked_lines
 from opscope.rundir import layout
+
+_FEATURE_NUMBERS = 6
 
 
 @dataclass
@@ -21,6 +23,10 @@ class StepFacts:
     """By call: inputs that were seen to hold NaN or Inf though no row says so."""
     not_finite: list[UpdateFact] = field(default_factory=list)
     """What was not finite as optimizers were about to step."""
+    features: list[FeatureFact] = field(default_factory=list)
+    """What the features of inputs had been like up to it."""
+    equal_rows: Sequence[str] = ()
+    """Weights whose rows were all alike."""
     raised: Sequence[int] = ()
     """Calls that ended in an exception."""
 
@@ -37,6 +43,11 @@ class Facts:
     def has_parameters(self) -> bool:
         """Whether it was noted what training does with its parameters."""
         return any(facts.updates for facts in self.of_step.values())
+
+    @property
+    def has_features(self) -> bool:
+        """Whether it was noted what the features of the data are like."""
+        return any(facts.features for facts in self.of_step.values())
 
 
 def read_facts(rank: Path) -> Facts:
@@ -70,6 +81,10 @@ class _Reading:
             call, *losses = line.integers("update", CALLS) or [0]
             names = tuple(str(name) for name in line.items("gradients"))
             facts.not_finite.append(UpdateFact(call, tuple(losses), names))
+        elif "features" in line:
+            facts.features.append(_features(line))
+        elif "equal_rows" in line:
+            facts.equal_rows = [str(name) for name in line.items("equal_rows")]
         elif "raised" in line:
             facts.raised = line.integers("raised", CALLS)
         elif line.flag("replicated") and self.facts.replicated_from is None:
@@ -78,8 +93,8 @@ class _Reading:
 
 def _fact(line: Fields, item: object) -> ParameterFact:
     name, bits = item if type(item) is list and len(item) == 2 else (None, None)
-    if type(name) is not str or type(bits) is not int or not 0 <= bits < 16:
-        line.refuse("parameters", "must be a list of names, each with a number below 16")
+    if type(name) is not str or type(bits) is not int or not 0 <= bits < 32:
+        line.refuse("parameters", "must be a list of names, each with a number below 32")
     return ParameterFact.of(name, bits)
 
 
@@ -91,3 +106,20 @@ def _bad_inputs(line: Fields, item: object) -> tuple[int, list[int]]:
     ):
         line.refuse("bad_inputs", "must be a list of calls, each with slots")
     return numbers[0], numbers[1:]
+
+
+def _features(line: Fields) -> FeatureFact:
+    whole, numbers = line.integers("features"), line.numbers("numbers")
+    if len(whole) != _FEATURE_NUMBERS or not numbers.keys() >= {"value", "least", "most"}:
+        line.refuse("features", "must be six numbers, with value, least and most beside them")
+    node, slot, samples, features, small, large = whole
+    return FeatureFact(
+        node,
+        slot,
+        samples,
+        features,
+        tuple(line.integers("constant")),
+        numbers["value"],
+        (small, numbers["least"]),
+        (large, numbers["most"]),
+    )

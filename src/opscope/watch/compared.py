@@ -67,7 +67,7 @@ class Compared:
         want = Want.NOTHING
         if any(self._selects(w, node) for w in self._ranges):
             want |= Want.OUTPUT_VALUES
-        if (self._changes or self._weight_ranges) and _has_weight(node):
+        if (self._changes or self._weight_ranges) and has_weight(node):
             want |= Want.PARAMETERS
         return want
 
@@ -137,7 +137,7 @@ class Compared:
         return any(self._table.selects(watchpoint, node, slot) for slot in slots)
 
 
-def _has_weight(node: Node) -> bool:
+def has_weight(node: Node) -> bool:
     """Tell whether a node has ever read a parameter, be it not in its latest call."""
     return any(is_weight(source) for sources in node.variants for source in sources)
 

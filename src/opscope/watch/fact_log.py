@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.events import ParameterFact, UpdateFact
+from opscope.events import FeatureFact, ParameterFact, UpdateFact
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
@@ -58,6 +58,18 @@ class FactLog:
     def add_raised(self, step: int, calls: Sequence[int]) -> None:
         """Write which calls of a step have raised."""
         self._append({"step": step, "raised": list(calls)})
+
+    def add_features(self, step: int, fact: FeatureFact) -> None:
+        """Write what the features of an input have been like up to a step."""
+        (small, least), (large, most) = fact.least, fact.most
+        found = [fact.node, fact.slot, fact.samples, fact.features, small, large]
+        numbers = {"value": fact.value, "least": least, "most": most}
+        constant = list(fact.constant)
+        self._append({"step": step, "features": found, "constant": constant, "numbers": numbers})
+
+    def add_equal_rows(self, step: int, names: Sequence[str]) -> None:
+        """Write the weights whose rows were all alike in a step."""
+        self._append({"step": step, "equal_rows": list(names)})
 
     def add_replicated(self, step: int) -> None:
         """Write that from this step on parameters are the same on every rank."""

@@ -35,7 +35,9 @@ from opscope.stats.record import has_bad, joined
 from opscope.watch.compared import Compared
 from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
+from opscope.watch.equal_rows import EqualRows
 from opscope.watch.fact_log import FactLog
+from opscope.watch.features import Features
 from opscope.watch.hit_log import HitLog
 from opscope.watch.note_log import NoteLog
 from opscope.watch.ranks import Digests, Ranks
@@ -89,6 +91,8 @@ class WatchSink(BaseSink):
         self._kinds: Sequence[tuple[str, tuple[int, ...]]] = ()
         table = Table(self._nodes.__getitem__, include)
         self._compared = Compared(table)
+        self._features = Features()
+        self._equal_rows = EqualRows()
         self.witness = Witness()
         """Sees operators with bad outputs while they run, on the CPU."""
         self._evaluator = Evaluator(
@@ -139,17 +143,22 @@ class WatchSink(BaseSink):
             return Want.NOTHING
         if not self._evaluator.table.is_watched(node):
             return Want.NOTHING
-        more = self._compared.wants(node)
+        more = self._compared.wants(node) | self._features.wants(node)
+        more |= self._equal_rows.wants(node)
         return _ROWS | more if more else _ROWS
 
     def node(self, node: Node) -> None:
         self._nodes.append(node)
+
+    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+        self._features.inputs(call, values)
 
     def outputs(self, call: Call, values: Sequence[Value]) -> None:
         self._compared.outputs(call, values)
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
         self._compared.parameter(call.step, source.name, tensor)
+        self._equal_rows.parameter(source.name, tensor)
 
     def step_begin(self, step: int) -> None:
         self._under_way = step
@@ -191,6 +200,8 @@ class WatchSink(BaseSink):
 
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
+        if record.complete:
+            self._note_values(record)
         self._examine(record.step, record.calls, rows, record.losses, record)
         self._updates.clear()
         self.witness.end_step(birth.node for birth in self._evaluator.soundness.births)
@@ -199,6 +210,17 @@ class WatchSink(BaseSink):
         self._compared.end_step(record.step)
         self._examined = 0
         self._teller.end_step()
+
+    def _note_values(self, record: StepRecord) -> None:
+        """Note what was seen in values themselves, for the conditions and for a later check."""
+        training = self._evaluator.training
+        for fact in self._features.end_step(record.calls):
+            training.observe_features(fact)
+            self._facts.add_features(record.step, fact)
+        alike = self._equal_rows.end_step(record.step)
+        if alike:
+            training.observe_equal_rows(alike)
+            self._facts.add_equal_rows(record.step, alike)
 
     def close(self) -> None:
         self.ranks.leave()
@@ -227,6 +249,10 @@ class WatchSink(BaseSink):
             self._revision = self.watch.revision
             self._evaluator.watch(self.watch.enabled)
             self._compared.watch(self.watch.enabled)
+            self._features.watch(self.watch.enabled)
+            self._equal_rows.watch(self.watch.enabled)
+            self.on_change()
+        elif self._features.take_change() | self._equal_rows.take_change():
             self.on_change()
 
     def _may_stop(self, rows: Sequence[Rows]) -> bool:

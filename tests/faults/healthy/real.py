@@ -19,6 +19,8 @@ from torch import Tensor, nn
 STEPS = 25
 GPT2 = {"vocab_size": 99, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 2}
 Train = Callable[[], nn.Module]
+_KEPT: list[object] = []
+"""Declarations last as long as what made them."""
 
 
 def fit(model: nn.Module, loss_of: Callable[[], Tensor], rate: float = 1e-3) -> nn.Module:
@@ -134,6 +136,33 @@ def lora() -> nn.Module:
         loss_of().backward()
         optimizer.step()
     return model
+
+
+def declare_operators_of_torchvision() -> None:
+    """Declare what torchvision names as it is imported, where its own library does not fit."""
+    try:
+        import torchvision  # noqa: F401
+    except ImportError:
+        return
+    except RuntimeError:
+        for name in [each for each in sys.modules if each.startswith("torchvision")]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")
+        _KEPT.append(library)
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def timm_vit() -> nn.Module:
+    import timm
+
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2, num_classes=3)
+
+    def loss_of() -> Tensor:
+        x = torch.randn(4, 3, 32, 32)
+        return F.cross_entropy(model(x), x.mean((2, 3)).argmax(1))
+
+    return fit(model, loss_of)
 
 
 def timm_resnet() -> nn.Module:
@@ -323,7 +352,8 @@ def speech_with_ctc() -> nn.Module:
 
 
 PROGRAMS: tuple[Train, ...] = (
-    *(bert, gpt2_with_checkpointing, t5, vit, whisper, lora, timm_resnet, x_transformer),
+    *(bert, gpt2_with_checkpointing, t5, vit, whisper, lora, x_transformer),
+    *(timm_resnet, timm_vit),
     *(lightning_with_swa, lightning_gan, accelerated, wgan_with_penalty, student_and_teacher),
     *(scaled_halves, speech_with_ctc),
 )
@@ -342,6 +372,7 @@ def main(folder: Path, names: list[str]) -> None:
     import opscope
 
     torch.set_num_threads(1)
+    declare_operators_of_torchvision()
     for program in PROGRAMS:
         if program.__name__ not in names:
             continue

@@ -1,5 +1,7 @@
 """Faults as small functions, each with a healthy twin that does the same thing rightly.
 
-`silent.py` has faults of training that make no NaN, `bad_numbers.py` those that do. `run.py` runs
-them, some in one process; `benchmarks/verdicts.py` counts what is found.
+`silent.py` has faults of training that make no NaN, `bad_numbers.py` those that do; conditions were
+made along with them. `fresh_silent.py` and `fresh_numbers.py` were written before they were tried.
+`run.py` runs them, some in one process, `one.py` one of them as a script; `benchmarks/verdicts.py`
+counts what is found.
 """

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 torch.set_num_threads(1)
 folder, module, twin, watch = Path(sys.argv[1]), *sys.argv[2:5]
 rows = {row.name: row for row in importlib.import_module(f"faults.sets.{module}").FAULTS.rows}
-on_hit = "log" if module == "silent" else "stop"
+on_hit = "log" if module.endswith("silent") else "stop"
 for name in sys.argv[5:]:
     torch.manual_seed(0)
     try:

@@ -18,6 +18,9 @@ class Fault:
     expected: frozenset[str]
     """Conditions of which one must hit; for a NaN, types of operators that may be the origin."""
 
+    at: Callable[..., object] | None = None
+    """The function that has the line to name, if it is another one."""
+
     @property
     def name(self) -> str:
         """What it is called."""
@@ -26,7 +29,7 @@ class Fault:
     @property
     def line(self) -> int | None:
         """The line that the verdict must name, which ends in `# origin`."""
-        lines, first = inspect.getsourcelines(self.train)
+        lines, first = inspect.getsourcelines(self.at or self.train)
         found = [n for n, text in enumerate(lines, first) if text.rstrip().endswith("# origin")]
         return found[0] if found else None
 
@@ -37,11 +40,13 @@ class Faults:
 
     rows: list[Fault] = field(default_factory=list)
 
-    def fault(self, *expected: str) -> Callable[[Train], Train]:
+    def fault(
+        self, *expected: str, at: Callable[..., object] | None = None
+    ) -> Callable[[Train], Train]:
         """Add a function to the table."""
 
         def add(train: Train) -> Train:
-            self.rows.append(Fault(train, frozenset(expected)))
+            self.rows.append(Fault(train, frozenset(expected), at))
             return train
 
         return add

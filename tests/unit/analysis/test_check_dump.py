@@ -81,7 +81,7 @@ def test_changes_are_against_the_step_dumped_before(made: MadeFiles) -> None:
         made.parameter(step, "v", np.full(4, 10.0 + step))
     result = checked(made.path, "WNC; WCL")
     assert found(result) == [(1, "w", "WNC"), (5, "v", "WCL"), (5, "w", "WCL")]
-    assert result.hits[-1].message.endswith("(since step 1)")
+    assert "(since step 1); " in result.hits[-1].message
     assert "since" not in result.hits[0].message
     assert result.hits[-1].actual["abs_mean_update_ratio_gt"] == 1 / (1 + 1e-9)
     assert reasons(result)["WNC"] == ("there is no value of an earlier step", 2)

@@ -35,7 +35,19 @@ FORWARD: list[tuple[str, Any, Any, str, str]] = [
     ("logit outside", lambda p, x: p * x.logit(), [0.5, 1.5], "logit outside its range [0, 1]",
      "eps"),
     ("sqrt", lambda p, x: p * x.sqrt(), [-0.25, 1], "sqrt of a negative number → 1 NaN of 2; "
-     "input min is -0.25", "torch.sqrt(x.clamp_min(0) + eps)"),
+     "input min is -0.25", "check how it got there"),
+    ("sqrt after rounding", lambda p, x: p * x.sqrt(), [-1e-5, 1], "input min is -1e-05",
+     "torch.sqrt(x.clamp_min(0) + eps)"),
+    ("log of a sum of exp", lambda p, x: (p * x).exp().sum(-1).log(), [[-200.0, -300]],
+     "the sum before it has run down to 0.0", "torch.logsumexp of the logarithms"),
+    ("log of a product", lambda p, x: (p * x).cumprod(0).log(), [1e-30, 1e-30],
+     "the product before it has run down to 0.0", "torch.cumsum of the logarithms"),
+    ("log of a plain sum", lambda p, x: (p * x).sum(-1).log(), [[-1.0, 1]],
+     "log of 0 → 1 -Inf of 1; input min is 0.0", "clamp the input"),
+    ("nothing left of a row", lambda p, x: (p * x).masked_fill(x[:, :1] > 1, -INF).logsumexp(1),
+     [[1.0, 2], [2, 3]], "logsumexp of rows in which everything is -Inf", "leave rows without any"),
+    ("inf minus inf", lambda p, x: (q := (p * x).masked_fill(x > 1, -INF)) - q.amin(0), [1.0, 2],
+     "Inf - Inf → 1 NaN", "both sides are infinite"),
     ("rsqrt", lambda p, x: p * x.rsqrt(), [0.0, 1], "rsqrt of 0 → 1 +Inf of 2",
      "torch.rsqrt(x + eps)"),
     ("division", lambda p, x: p / x, [0.0, 1], "division by 0 → 1 +Inf of 2; 1 of 2 divisors are 0",
@@ -149,6 +161,53 @@ def test_the_update_is_too_large(tmp_path: Path) -> None:
         optimizer.step()
     assert "overflows" in found.verdict["what"]
     assert "lower the learning rate" in found.verdict["advice"]
+
+
+def test_the_rate_is_infinite(tmp_path: Path) -> None:
+    with watched(tmp_path, on_hit="log", save_state="none") as found:
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        optimizer.param_groups[0]["lr"] = INF
+        model(torch.ones(2, 2)).sum().backward()
+        optimizer.step()
+    assert "the factor before it, which comes of the learning rate, is" in found.verdict["what"]
+    assert "check what schedules it" in found.verdict["advice"]
+
+
+def test_a_state_that_was_spoilt_unseen(tmp_path: Path) -> None:
+    with watched(tmp_path, on_hit="log", save_state="none") as found:
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+        for step in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 2)).sum().backward()
+            if step:
+                optimizer.state[model.weight]["exp_avg"].numpy()[0, 1] = NAN
+            optimizer.step()
+    assert "in the optimizer's state weight.exp_avg" in found.verdict["what"]
+    assert "checkpoint" in found.verdict["advice"]
+
+
+def test_a_file_with_a_nan(tmp_path: Path) -> None:
+    """What is loaded while training runs is not memory that nobody has written."""
+    torch.save({"scale": torch.tensor([1.0, NAN])}, tmp_path / "file.pt")
+
+    def formula(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return p * x * torch.load(tmp_path / "file.pt")["scale"]
+
+    verdict = one_step(tmp_path / "run", formula, [1.0, 2]).verdict
+    assert verdict["op_type"] == "set_"
+    assert "1 NaN of 2 came in with memory that was loaded from a file" in verdict["what"]
+    assert verdict["code"].startswith("return p * x * torch.load")
+
+
+def test_a_negative_running_variance(tmp_path: Path) -> None:
+    model = nn.BatchNorm1d(2)
+    model.running_var.fill_(-2.0)
+    model.eval()
+    verdict = one_step(tmp_path, model.forward, [[1.0, 2.0]], model=model).verdict
+    assert "a running variance that is negative → 2 NaN of 2; its min is -2.0" in verdict["what"]
+    assert "running_var" in verdict["advice"]
 
 
 def test_parameters_and_buffers_from_before(tmp_path: Path) -> None:

@@ -145,6 +145,15 @@ def test_thorough_is_the_recommended_set_and_more() -> None:
     assert len(names) == len(set(names)) == len(load("thorough")) + 1
 
 
+def test_everything_has_thresholds_of_its_own_and_given_ones_stay() -> None:
+    found = {w.condition.abbr: w for w in load("everything; WCL; GV abs_mean_lt=1 name=mine")}
+    assert len(load("everything")) == len(load("thorough")) + 4
+    assert {"TZ", "WL", "WCL", "GV"} < set(found)
+    given = [w for w in load("everything; WCL; GV abs_mean_lt=1") if w.condition.abbr == "WCL"]
+    assert [w.params.get("steps_ge") for w in given] == [None, 10]
+    assert given[0].params["abs_mean_update_ratio_gt"] == 0.1
+
+
 def test_only_the_recommended_conditions_wait_for_what_arrives() -> None:
     arriving = {w.condition.abbr for w in load("recommended") if w.arriving}
     assert arriving == {"OO", "LN"}

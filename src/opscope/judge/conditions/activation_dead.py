@@ -12,6 +12,6 @@ ACTIVATION_DEAD = Condition(
     "a ReLU lets next to nothing through",
     all_zero,
     (percent("zero_percentage_ge", 99.9), LASTING),
-    lasts=True,
     op_types=frozenset(("relu", "relu6")),
+    advice="lower the learning rate, begin with smaller weights, or use LeakyReLU or GELU",
 )

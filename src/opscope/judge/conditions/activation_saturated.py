@@ -45,7 +45,7 @@ ACTIVATION_SATURATED = Condition(
     ACTIVATION,
     "a tanh or sigmoid is so far out that its derivative vanishes",
     parameters=(Parameter("derivative_lt", 0, 1, 1e-6), LASTING),
-    lasts=True,
     check_of=check_saturated,
     op_types=frozenset(("tanh", "sigmoid")),
+    advice="its inputs are far from 0: normalise before it, or begin with smaller weights",
 )

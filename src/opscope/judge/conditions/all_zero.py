@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.judge.condition import TENSOR, Condition, percent
+from opscope.judge.condition import MAY_LAST, TENSOR, Condition, percent
 from opscope.judge.measures import zero_percentage
 from opscope.judge.numbers import Numbers
 from opscope.judge.outcome import Outcome, Params, any_of
@@ -21,5 +21,9 @@ TENSOR_ALL_ZERO = Condition(
     TENSOR,
     "too much of a tensor is zero",
     all_zero,
-    (percent("zero_percentage_ge", 100),),
+    (percent("zero_percentage_ge", 100), MAY_LAST),
+    advice=(
+        "is it meant to be so? A dead activation, a mask over everything and data that "
+        "was not read make zeros"
+    ),
 )

@@ -9,14 +9,18 @@ import numpy as np
 from opscope.calls import Calls
 from opscope.events import DATA_GRAPH
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, data_slots, forward_calls
+from opscope.judge.graph_check import GraphCheck, Spot, data_inputs
 from opscope.judge.history import signature
 from opscope.judge.origin.operators import is_in_loader
 from opscope.judge.outcome import Params
+from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.stats.record import FLOAT
 
 _PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear", "native_batch_norm", "embedding")
 _FEW = 8
+_SMALL = 16
+"""Tables of so few rows are of kinds rather than words, such as the two halves of a text."""
 
 
 def repeats(steps: int, params: Params) -> bool:
@@ -37,9 +41,8 @@ class BatchRepeats(GraphCheck):
     def find(self, calls: Calls) -> Iterator[Spot]:
         """Yield the layers that read a batch."""
         self._has_loader |= any(n.graph == DATA_GRAPH or is_in_loader(n) for n in calls.nodes)
-        for call, node in forward_calls(calls, *_PRODUCTS):
-            for slot in data_slots(calls, call):
-                yield Spot(call, node, str(slot))
+        for call, node, slot in data_inputs(calls, *_PRODUCTS):
+            yield Spot(call, node, str(slot))
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find batches that say nothing, or nothing new."""
@@ -49,13 +52,13 @@ class BatchRepeats(GraphCheck):
         now = signature(np.array([row])).tobytes()
         before, same, constant = self._last.get(spot.node.id, (b"", 0, 0))
         same = same + 1 if now == before else 0
-        constant = constant + 1 if row["kind"] == 0 and row["min"] == row["max"] else 0
+        constant = constant + 1 if self._is_constant(step, spot, row) else 0
         self._last[spot.node.id] = now, same, constant
         params = self.watchpoint.params
         if repeats(constant, params):
             return (
-                f"every element of the batch is {float(row['min']):g}, in each of {constant} "
-                "steps: is the data read at all?"
+                f"every element of the batch is {_least(row):g}, in each of {constant} steps; "
+                "expected is data that varies: is it read at all, are its words known?"
             )
         if repeats(same, params) and self._has_loader:
             return (
@@ -63,6 +66,18 @@ class BatchRepeats(GraphCheck):
                 "next(iter(loader)) called in every step, which begins anew?"
             )
         return None
+
+    def _is_constant(self, step: SeenStep, spot: Spot, row: np.void) -> bool:
+        """Whether all elements are one number; indices into a small table may well be."""
+        if row["kind"] == FLOAT:
+            return bool(row["min"] == row["max"])
+        table = self.shape(self.input_row(step, spot.call, 0)) or (0,)
+        whole = base_type(spot.node) == "embedding" and table[0] > _SMALL
+        return bool(whole and row["min_int"] == row["max_int"])
+
+
+def _least(row: np.void) -> float:
+    return float(row["min"] if row["kind"] == FLOAT else row["min_int"])
 
 
 BATCH_REPEATS = Condition(

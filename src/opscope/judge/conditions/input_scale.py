@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from opscope.calls import Calls
 from opscope.judge.condition import TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, data_slots, forward_calls
+from opscope.judge.graph_check import GraphCheck, Spot, data_inputs
 from opscope.judge.training_check import SeenStep
 
 _PRODUCTS = ("addmm", "mm", "bmm", "convolution", "linear")
@@ -17,9 +17,8 @@ class InputScale(GraphCheck):
 
     def find(self, calls: Calls) -> Iterator[Spot]:
         """Yield products with a batch."""
-        for call, node in forward_calls(calls, *_PRODUCTS):
-            for slot in data_slots(calls, call):
-                yield Spot(call, node, str(slot))
+        for call, node, slot in data_inputs(calls, *_PRODUCTS):
+            yield Spot(call, node, str(slot))
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find elements that are too large."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.calls import Calls
 from opscope.judge.condition import TRAINING, Condition
-from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, has_parameter, readers
+from opscope.judge.graph_check import GraphCheck, Spot, comes_of, forward_calls, readers
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
 
@@ -55,7 +55,7 @@ class LossBroadcast(GraphCheck):
 
 def _is_loss(calls: Calls, call: int) -> bool:
     """Whether the size of a difference of a prediction and a target is averaged."""
-    learned = [has_parameter(calls, call, slot) for slot in (0, 1)]
+    learned = ["parameter" in comes_of(calls, call, slot) for slot in (0, 1)]
     if learned[0] == learned[1]:
         return False
     sizes = [c for c in readers(calls, call) if base_type(calls.nodes[c]) in _SIZES]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from opscope.calls import Calls
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
 from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
 from opscope.judge.outcome import Params
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.stats.record import FLOAT
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
 _WRITTEN = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "zero")
 """Labels that are written there are meant: in contrastive losses the first one is the match."""
+_ROUNDING = 1e-2
 _FEW = 4
 """Fewer labels than these may well be equal."""
 
@@ -37,6 +41,9 @@ class LossTarget(GraphCheck):
         """Yield losses with targets."""
         for call, node in forward_calls(calls, *_BINARY):
             yield Spot(call, node, "binary")
+        for call, node in forward_calls(calls, "mul"):
+            if _weighs_log_softmax(calls, call):
+                yield Spot(call, node, "shares")
         for call, node in forward_calls(calls, *_CLASSES):
             made = maker(calls, call, 1)
             if made is None or base_type(calls.nodes[made]) not in _WRITTEN:
@@ -47,6 +54,8 @@ class LossTarget(GraphCheck):
         row = self.input_row(step, spot.call, 1)
         if row is None or not row["count"]:
             return None
+        if spot.kind == "shares":
+            return self._judge_shares(row)
         if spot.kind == "classes":
             return self._judge_classes(spot, int(row["min_int"]), int(row["max_int"]), row)
         whole = bool(row["kind"] != 0)
@@ -56,6 +65,20 @@ class LossTarget(GraphCheck):
         return (
             f"the targets of {spot.node.op_type} are from {low:g} to {high:g}, and must be from 0 "
             "to 1: its loss has no minimum then"
+        )
+
+    def _judge_shares(self, row: np.void) -> str | None:
+        """Find probabilities that add up to more than 1 per sample; less may be a mask."""
+        shape = self.shape(row)
+        if not shape or len(shape) < 2 or row["kind"] != FLOAT:
+            return None
+        total = float(row["mean"]) * shape[1]
+        if not total > 1 + _ROUNDING:
+            return None
+        return (
+            f"the targets of cross_entropy add up to {total:.4g} per sample on average, but as "
+            "probabilities they must add up to 1: where several classes may hold at once, use "
+            "binary_cross_entropy_with_logits"
         )
 
     def _judge_classes(self, spot: Spot, low: int, high: int, row: object) -> str | None:
@@ -70,6 +93,13 @@ class LossTarget(GraphCheck):
             f"all labels have been {low} in each of {steps + 1} steps: is the data sorted by "
             "class, or read wrongly?"
         )
+
+
+def _weighs_log_softmax(calls: Calls, call: int) -> bool:
+    """Whether a product is that of a cross entropy with targets that are probabilities."""
+    of_loss = any(frame.function == "cross_entropy" for frame in calls.nodes[call].stack.frames)
+    made = maker(calls, call, 0) if of_loss else None
+    return made is not None and base_type(calls.nodes[made]) in ("_log_softmax", "log_softmax")
 
 
 LOSS_TARGET = Condition(

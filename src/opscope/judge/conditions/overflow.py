@@ -13,11 +13,32 @@ def overflow(n: Numbers, params: Params) -> Outcome:
 
 
 TENSOR_OVERFLOW = Condition(
-    "TO", "tensor_overflow", TENSOR, "a tensor holds NaN or Inf", overflow, nonfinite=True
+    "TO",
+    "tensor_overflow",
+    TENSOR,
+    "a tensor holds NaN or Inf",
+    overflow,
+    nonfinite=True,
+    advice=(
+        "look at the operator that made it, and at what that reads: --watch recommended "
+        "gives a verdict"
+    ),
 )
 WEIGHT_OVERFLOW = Condition(
-    "WO", "weight_overflow", WEIGHT, "a weight holds NaN or Inf", overflow, nonfinite=True
+    "WO",
+    "weight_overflow",
+    WEIGHT,
+    "a weight holds NaN or Inf",
+    overflow,
+    nonfinite=True,
+    advice="look at the update before, or at the checkpoint that it was loaded from",
 )
 GRADIENT_EXPLODING = Condition(
-    "GE", "gradient_exploding", GRADIENT, "a gradient holds NaN or Inf", overflow, nonfinite=True
+    "GE",
+    "gradient_exploding",
+    GRADIENT,
+    "a gradient holds NaN or Inf",
+    overflow,
+    nonfinite=True,
+    advice="look at the line it is the gradient of; clip gradients, or lower the learning rate",
 )

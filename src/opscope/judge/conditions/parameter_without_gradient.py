@@ -33,11 +33,17 @@ class ParameterWithoutGradient(TrainingCheck):
             return
         owned = [name for name, fact in training.facts.items() if fact.owned]
         if len(names) == len(owned):
-            message = "no gradient has reached any of {}: the optimizer trains nothing"
+            message = (
+                "no gradient has reached any of {}: the optimizer trains nothing; does zero_grad() "
+                "come between backward() and step(), or was the model made anew after it?"
+            )
             yield from self.about(step, names, message)
         else:
             trainable = [name for name in names if not training.facts[name].frozen]
-            message = "in an optimizer, but no gradient has ever come: {}"
+            message = (
+                "in an optimizer, but no gradient has ever come: {}; is the layer used, and does "
+                "detach(), no_grad() or NumPy cut it off from the loss?"
+            )
             yield from self.about(step, trainable, message)
 
 

@@ -29,7 +29,11 @@ class ParameterWithoutOptimizer(TrainingCheck):
             for name, steps in training.with_gradient.items()
             if without_optimizer(True, training.facts[name].owned, steps, self.watchpoint.params)
         ]
-        yield from self.about(step, names, "gradients, but no optimizer, so never trained: {}")
+        message = (
+            "gradients, but no optimizer, so never trained: {}; make the optimizer after the last "
+            "layer, and keep layers in an nn.ModuleList rather than a list"
+        )
+        yield from self.about(step, names, message)
 
 
 PARAMETER_WITHOUT_OPTIMIZER = Condition(

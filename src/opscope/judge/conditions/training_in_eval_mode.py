@@ -1,4 +1,4 @@
-"""TE: training that goes on in eval mode after an evaluation."""
+"""TE: training that goes on in eval mode after an evaluation, or has been in it all along."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from opscope.judge.modes import is_batch_norm, is_dropout
 from opscope.judge.outcome import Params
 from opscope.judge.training_check import SeenStep, TrainingCheck
 from opscope.stats.record import OUTPUT
+
+_ALONG = 4
+"""A network that has been in eval mode all along is told of after so many times as many steps."""
 
 
 def lasts(steps: int, params: Params) -> bool:
@@ -41,6 +44,7 @@ class TrainingInEvalMode(TrainingCheck):
         if not self._trains or self.told:
             return
         self.training.checked(self.watchpoint)
+        yield from self._never_in_train_mode(step)
         norm = next((call for call in self._norms if _uses_batch(step, call)), None)
         if self._dropouts or norm is not None:
             self._off, self._evaluated = 0, False
@@ -54,6 +58,23 @@ class TrainingInEvalMode(TrainingCheck):
         if lasts(self._off, self.watchpoint.params):
             self.told.add("")
             yield self.hit_at(step, self._message(step.step), next(iter(self._known.values())))
+
+    def _never_in_train_mode(self, step: SeenStep) -> Iterator[Hit]:
+        """Find networks that are trained in eval mode from the first update on."""
+        training = self.training
+        names = [
+            name
+            for name, steps in training.in_eval.items()
+            if lasts(steps, {STEPS: _ALONG * self.watchpoint.params[STEPS]})
+            and steps == training.owned_steps[name]
+            and training.facts[name].has_gradient
+        ]
+        message = (
+            "trained in eval mode from the start: {}; dropout is off and batch norm keeps its old "
+            "statistics: call model.train() before training (from_pretrained leaves models in "
+            "eval mode)"
+        )
+        yield from self.about(step, names, message)
 
     def _message(self, step: int) -> str:
         scopes = ", ".join(list(self._known)[:3])
@@ -87,7 +108,7 @@ TRAINING_IN_EVAL_MODE = Condition(
     "TE",
     "training_in_eval_mode",
     TRAINING,
-    "training goes on in eval mode after an evaluation",
+    "training goes on in eval mode",
     parameters=(Parameter(STEPS, 1, default=5.0),),
     training=TrainingInEvalMode,
 )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.judge.condition import ACTIVATION, TENSOR, Condition, Parameter, percent, support
+from opscope.judge.condition import (
+    ACTIVATION,
+    MAY_LAST,
+    TENSOR,
+    Condition,
+    Parameter,
+    percent,
+    support,
+)
 from opscope.judge.measures import range_percentage, spread
 from opscope.judge.numbers import Numbers
 from opscope.judge.outcome import Compare, Measure, Outcome, Params, any_of
@@ -22,6 +30,7 @@ _PARAMETERS = (
     Parameter("max_min_gt", 0),
     support("range_start_inclusive"),
     support("range_end_inclusive"),
+    MAY_LAST,
 )
 
 
@@ -38,6 +47,7 @@ TENSOR_RANGE = Condition(
     value_range,
     _PARAMETERS,
     needs_range=True,
+    advice="compare with the steps before, and normalise or clamp what leads to it",
 )
 ACTIVATION_RANGE = Condition(
     "AR",
@@ -47,4 +57,5 @@ ACTIVATION_RANGE = Condition(
     value_range,
     _PARAMETERS,
     needs_range=True,
+    advice="normalise what goes into the activation, and look at the initialisation",
 )

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from opscope.judge.condition import WEIGHT, Condition, Parameter, support
+from opscope.judge.condition import MAY_LAST, WEIGHT, Condition, Parameter, support
 from opscope.judge.measures import update_ratio
 from opscope.judge.numbers import Numbers
 from opscope.judge.outcome import Outcome, Params, any_of
@@ -34,8 +34,12 @@ WEIGHT_CHANGE_TOO_LARGE = Condition(
     WEIGHT,
     "a weight moves too far in one step",
     change_too_large,
-    (Parameter("abs_mean_update_ratio_gt", 0, default=0.1), _EPSILON),
+    (Parameter("abs_mean_update_ratio_gt", 0, default=0.1), _EPSILON, MAY_LAST),
     needs_change=True,
+    advice=(
+        "lower the learning rate, warm it up or clip gradients; from 0, and in the first "
+        "steps, large changes are usual"
+    ),
 )
 WEIGHT_CHANGE_TOO_SMALL = Condition(
     "WCS",
@@ -43,6 +47,7 @@ WEIGHT_CHANGE_TOO_SMALL = Condition(
     WEIGHT,
     "a weight hardly moves in one step",
     change_too_small,
-    (Parameter("abs_mean_update_ratio_lt", 0, default=1e-4), _EPSILON),
+    (Parameter("abs_mean_update_ratio_lt", 0, default=1e-4), _EPSILON, MAY_LAST),
     needs_change=True,
+    advice="raise the learning rate, or look whether its gradients vanish",
 )

@@ -29,4 +29,8 @@ WEIGHT_INITIALIZATION = Condition(
     initial_weight,
     (percent("zero_percentage_ge", 100), Parameter("max_gt"), Parameter("min_lt")),
     first_step_only=True,
+    advice=(
+        "initialise with random numbers of a size that fits the layer "
+        "(torch.nn.init.kaiming_uniform_)"
+    ),
 )

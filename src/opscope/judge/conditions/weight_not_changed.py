@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.judge.condition import WEIGHT, Condition, Parameter, support
+from opscope.judge.condition import MAY_LAST, WEIGHT, Condition, Parameter, support
 from opscope.judge.measures import without_previous
 from opscope.judge.numbers import Numbers
 from opscope.judge.outcome import Outcome, Params, certain
@@ -27,6 +27,12 @@ WEIGHT_NOT_CHANGED = Condition(
     WEIGHT,
     "a weight is as it was in the step before",
     not_changed,
-    (Parameter("rtol", 0, default=RTOL), support("atol", 0, ATOL), support("equal_nan", 0, 0.0)),
+    (
+        Parameter("rtol", 0, default=RTOL),
+        support("atol", 0, ATOL),
+        support("equal_nan", 0, 0.0),
+        MAY_LAST,
+    ),
     needs_change=True,
+    advice="is it frozen, without a gradient, or is its learning rate 0?",
 )

@@ -12,6 +12,9 @@ from opscope.judge.training_check import SeenStep, TrainingCheck
 
 _PRODUCTS = ("t", "transpose", "mm", "addmm", "bmm", "linear", "convolution", "permute", "expand")
 
+_LOOKS = 2
+"""A training looks at rows in its first step, and at those that were alike once more."""
+
 
 class WeightsEqual(TrainingCheck):
     """Looks at weights when they are first seen."""
@@ -28,6 +31,7 @@ class WeightsEqual(TrainingCheck):
         Zero is a way to begin with the last layer of a branch, but not with every layer.
         """
         training = self.training
+        yield from self._alike(step)
         if len(self._first) == len(training.table.parameters):
             return
         fresh = {
@@ -48,6 +52,20 @@ class WeightsEqual(TrainingCheck):
             "learn the same: initialise with random numbers (torch.nn.init.kaiming_uniform_)"
         )
         yield from self.about(step, names, message)
+
+    def _alike(self, step: SeenStep) -> Iterator[Hit]:
+        """Find weights whose rows were all alike to begin with, and still are though they learn."""
+        training = self.training
+        if len(training.equal_rows) < _LOOKS:
+            return
+        names = [name for name in training.equal_rows[1] if name in training.equal_rows[0]]
+        moving = [n for n in names if training.is_trained(n) and training.has_changed(n)]
+        message = (
+            "all rows are alike, in the first step and after some updates still: {}; units that "
+            "begin alike learn the same and count as one: initialise with random numbers "
+            "(torch.nn.init.kaiming_uniform_)"
+        )
+        yield from self.about(step, moving, message)
 
     def _is_equal(self, name: str) -> bool:
         row = self._first[name]

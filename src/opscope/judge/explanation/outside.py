@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from opscope.judge.explanation.case import Case, Explanation
 from opscope.judge.origin.birth import Status
+from opscope.judge.origin.operators import WRITERS
+
+_REDUCTIONS = ("logsumexp", "logcumsumexp", "amax", "max", "mean", "sum")
 
 
 def entered(case: Case) -> Explanation | None:
@@ -20,6 +23,12 @@ def entered(case: Case) -> Explanation | None:
             what,
             "check the data of this batch (missing values, a division in the preprocessing, a "
             "corrupt file); torch.isfinite(batch).all() in the Dataset finds it where it is made",
+        )
+    if source.kind == "storage":
+        return Explanation(
+            f"{case.bad} came in with memory that was loaded from a file, or copied as it is",
+            "the file that is loaded here holds what is not finite: look at what was saved, and "
+            "when; an earlier checkpoint may still be sound",
         )
     if source.kind == "parameter":
         return Explanation(what, _of_parameter(source.name, case.step))
@@ -61,8 +70,28 @@ def of_purpose(case: Case) -> Explanation | None:
             "a row must keep at least one position: mask with a large finite number such as "
             "torch.finfo(dtype).min, or set the rows of pure padding to 0 after the softmax",
         )
+    if case.op in WRITERS and case.birth.bad.finite == 0:
+        return Explanation(
+            f"{case.node.op_type} writes nothing but infinities → {case.bad}, and they reached "
+            "what is trained",
+            "check where the number that is written here comes from; as a mask, it must leave "
+            "something unmasked",
+        )
+    if case.op in _REDUCTIONS:
+        return Explanation(
+            f"{case.node.op_type} of rows in which everything is -Inf, as it was masked → "
+            f"{case.bad}",
+            "a row must keep at least one element: leave rows without any out, or mask with a "
+            "large finite number such as torch.finfo(dtype).min",
+        )
     how = {"mul": "Inf · 0", "sub": "Inf - Inf", "add": "Inf - Inf", "div": "Inf / Inf"}
     made = how.get(case.op, f"{case.node.op_type} of an infinite mask")
+    if case.op in ("add", "sub"):
+        return Explanation(
+            f"{made} → {case.bad}; the infinities were written on purpose",
+            "both sides are infinite there: mask with a large finite number such as -1e4 instead, "
+            "or set the maximum that is subtracted to 0 where everything is masked",
+        )
     return Explanation(
         f"{made} → {case.bad}; the infinities were written on purpose",
         "multiply or subtract the mask before it is filled with -Inf, or mask with a large finite "

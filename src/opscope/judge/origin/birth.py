@@ -12,6 +12,7 @@ from opscope.events import Node, Outside
 Place = tuple[int, int]
 """The index of a call and the slot of one of its outputs."""
 FROM_RANKS = Outside("rank", "another rank")
+FROM_STORAGE = Outside("storage", "that was loaded or copied")
 LASTING = ("parameter", "buffer", "state")
 """The kinds of sources that stay bad from step to step."""
 UNSEEN = "operator"

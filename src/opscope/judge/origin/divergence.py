@@ -48,6 +48,9 @@ def growth_of(steps: NDArray[np.int64], sizes: NDArray[np.float64]) -> Growth | 
     start = int(falls[-1]) + 1 if len(falls) else 0
     if len(sizes) - 1 - start < _STEPS:
         return None
+    ratios = sizes[start + 1 :] / sizes[start:-1]
+    if np.median(ratios) <= _PER_STEP:  # one jump is not step by step
+        return None
     found = Growth(
         int(steps[start]), int(steps[-1] - steps[start]), float(sizes[start]), float(sizes[-1])
     )

@@ -29,6 +29,8 @@ VIEWS = frozenset(
 )
 ARRIVALS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
 """How torch says that a tensor was made of Python's or NumPy's numbers."""
+STORAGE = "set"
+"""How a tensor gets memory that was filled without operators: by `torch.load`, or by a copy."""
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 """The namespaces of operators by which ranks exchange values."""
 _LOADER = "torch/utils/data"

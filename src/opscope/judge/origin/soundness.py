@@ -18,6 +18,7 @@ from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node, Output, Outside, Sourc
 from opscope.judge.origin import operators, walking
 from opscope.judge.origin.birth import (
     FROM_RANKS,
+    FROM_STORAGE,
     LASTING,
     UNSEEN,
     Bad,
@@ -115,9 +116,19 @@ class Soundness:
         if not places:
             return None
         whole = [place for place in places if self.bad[place].finite == 0]
+        reduced = [place for place in places if self._is_reduced(place)]
+        if reduced:  # or it is the making of the mask itself that leaves nothing else
+            whole = [place for place in whole if self.calls.sources_of(place[0])] + reduced
         chosen = min(whole) if whole else max(places)
         node = self.calls.nodes[chosen[0]]
         return Birth(node, *chosen, self.bad[chosen], of=Status.ON_PURPOSE)
+
+    def _is_reduced(self, place: Place) -> bool:
+        """Whether a value is made of more elements, of which only some are infinite."""
+        before = [self.bad[p] for p in self._feeding(place[0]) if p is not None and p in self.bad]
+        reads = not is_transparent(self.calls.nodes[place[0]])
+        count = self.bad[place].count
+        return reads and any(bad.count > count and bad.finite for bad in before)
 
     def leading_to(self, births: Iterable[Birth], ends: Iterable[int]) -> list[Birth]:
         """Return those of some births whose bad values went on to one of these calls."""
@@ -246,6 +257,9 @@ class Soundness:
             return Status.FAULT
         node = self.calls.nodes[call]
         op = base_type(node)
+        if op == operators.STORAGE:
+            self._enters(Birth(node, call, slot, bad, FROM_STORAGE))
+            return Status.FAULT
         if Status.UNWRITTEN in kinds and (op in operators.PIECEWISE or op in operators.VIEWS):
             return Status.UNWRITTEN
         if operators.is_collective(node):

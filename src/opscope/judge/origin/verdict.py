@@ -13,7 +13,7 @@ import numpy as np
 
 from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
-from opscope.judge.explanation import Case, Explanation, SeenValue, explain
+from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.arrival import spoilt
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.divergence import ADVICE, divergence, in_words
@@ -24,6 +24,8 @@ from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
 Kinds = Callable[[int], tuple[str, tuple[int, ...]]]
 _BEFORE = 5
 _HISTORY = 5
+_ORDINARY = 10.0
+"""Numbers up to this overflow nothing, however they grew."""
 _FLOOR = 1e3
 _JUMP = 10.0
 
@@ -67,8 +69,9 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     """Everything about the origin, as plain data."""
     node, call, soundness = origin.node, origin.call, step.soundness
     frame = node.stack.where
-    explanation = _explain(step, origin)
-    growth = _divergence(step, origin)
+    case = _case(step, origin)
+    explanation = explain(case)
+    growth = _divergence(step, origin) if case.largest > _ORDINARY else None
     sources = soundness.calls.sources_of(call)
     return {
         "step": step.step,
@@ -106,13 +109,13 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
     }
 
 
-def _explain(step: Step, origin: Birth) -> Explanation:
+def _case(step: Step, origin: Birth) -> Case:
     call, soundness = origin.call, step.soundness
     slots = range(len(soundness.calls.sources_of(call)))
     inputs = [_known(step, soundness.row(call, INPUT, slot)) for slot in slots]
     slot = origin.slot if origin.entered is None else 0
     output = _known(step, soundness.row(call, OUTPUT, slot))
-    return explain(Case(origin, inputs, output, step.step))
+    return Case(origin, inputs, output, step.step)
 
 
 def _divergence(step: Step, origin: Birth) -> dict[str, Any] | None:
