@@ -7,10 +7,12 @@ PIP := -m pip install --quiet --disable-pip-version-check --root-user-action=ign
 # Runs one part of the set-up: a line with its name and time, and what it printed only if it fails.
 PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import main; sys.exit(main(sys.argv[1:]))"
 
-# What is run once more without native code: capture itself, in this process. Left out is what tests
-# the hook or both ways, what is written of what was captured, and what starts programs, since these
-# choose for themselves.
-WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
+# What is run once more without native code: capture itself, in this process. `make test-long` runs all
+# that does not choose for itself: it leaves out what tests the hook or both ways, what is written of
+# what was captured, and what starts programs.
+WITHOUT_NATIVE := $(patsubst %,tests/integration/test_%.py,arrival backward_truth bit_identity given_numbers \
+	inplace observing optimizers passes same_graph steps_counted torch_func user_modes views watch)
+ALL_WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
 	data_loader_workers doctor_program dump_* endings faults healthy hogwild ipython_extension log_files \
 	many_operators mem_reuse native_hook other_libraries print pytest_plugin record* run_fidelity \
 	same_answer statistics_on stops torch_compile train_* watch_program) -k "not torchrun and not started_by and not started_after"
@@ -55,12 +57,13 @@ lint: $(READY)
 
 test: lint page chromium
 	$(BIN)/pytest -n 4 -m "not long"
-	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" tests/integration $(WITHOUT_NATIVE)
+	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" $(WITHOUT_NATIVE)
 
 test-long: $(READY)
 	@$(PART) "packages of other libraries" $(BIN)/python $(PIP) -c constraints.txt -e ".[dev,others]"
 	$(BIN)/pytest -m long
 	OPSCOPE_ALL_EXAMPLES=1 $(BIN)/pytest -n 2 -m "not long" tests/unit
+	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 2 -m "not long" tests/integration $(ALL_WITHOUT_NATIVE)
 
 test-newest: $(NEWEST)/.ready
 	$(NEWEST)/bin/pytest -n 2 -m "not long"
@@ -82,6 +85,7 @@ coverage: $(READY)
 pictures: $(READY) page chromium
 	$(BIN)/python docs/images/terminal.py
 	$(BIN)/python docs/images/make.py
+	$(BIN)/python docs/images/make_recording.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/what_users_run.py

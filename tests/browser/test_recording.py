@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from browser.conftest import HOSTILE_CLASS, TOKEN, Looking, playwright
+from browser.conftest import TOKEN, Looking, playwright
+from browser.trainings import HOSTILE_CLASS
 from helpers.forked import forked_opscope, forked_ranks
 from helpers.recordings import TRAIN
 from opscope.native.shared import NAME_SCOPE

@@ -20,6 +20,7 @@ NOT_RUN = {
     "a picture": 1,
     "names of files": 2,
     "needs other machines": 2,
+    "serves a page until it is interrupted": 1,
     "needs Transformers, Lightning and Accelerate": 1,
 }
 """Blocks that cannot be run, counted, so that there are no more of them unnoticed."""

@@ -44,7 +44,8 @@ def test_every_picture_is_made_and_shown(terminal: ModuleType) -> None:
     """Of the browser's pictures, each is taken by name."""
     taken = {
         node.args[0].value
-        for node in ast.walk(ast.parse((IMAGES / "make.py").read_text()))
+        for script in IMAGES.glob("make*.py")
+        for node in ast.walk(ast.parse(script.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "take"

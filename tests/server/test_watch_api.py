@@ -91,7 +91,8 @@ def test_a_run_that_is_not_there_has_no_watchpoints(ask: Asking) -> None:
 
 def test_conditions_have_words_units_and_limits(ask: Asking) -> None:
     found = {each["abbr"]: each for each in ask.get("/conditions")}
-    (zeros,) = found["TZ"]["parameters"]
+    zeros, steps = found["TZ"]["parameters"]
+    assert steps["name"] == "steps_ge"
     assert (zeros["words"], zeros["unit"]) == ("zeros ≥", "%")
     assert (zeros["low"], zeros["high"], zeros["default"]) == (0, 100, 100)
     assert found["TL"]["parameters"][0]["words"] == "mean |x| >"

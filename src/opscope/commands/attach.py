@@ -27,7 +27,7 @@ from opscope.commands.live_words import (
     watch_order,
     whole,
 )
-from opscope.commands.output import hit_row, print_hits, print_json, print_line
+from opscope.commands.output import print_hits, print_json, print_line
 from opscope.commands.server_client import ServerClient, server_for
 from opscope.errors import OpscopeError
 from opscope.messages import say
@@ -138,7 +138,7 @@ class Shell(cmd.Cmd):
         place = f"{self._place}/ranks/{self._rank}/hits"
         found = self._client.get(place, count=1000)["hits"]
         if found:
-            print_hits([hit_row(hit) for hit in found[-20:]], 20)
+            print_hits(found[-20:], 20)
         else:
             print_line("no hits")
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from opscope.commands.output import (
     add_json_flag,
-    hit_row,
     print_hits,
     print_json,
     print_line,
@@ -84,7 +83,7 @@ def _phases(text: str | None) -> list[str]:
 
 def _print(checked: Checked, first: int) -> None:
     if checked.hits:
-        print_hits([hit_row(hit.to_json()) for hit in checked.hits], first)
+        print_hits([hit.to_json() for hit in checked.hits], first)
         print_line()
     print_line(_summary(checked))
     if checked.unchecked:

@@ -15,7 +15,6 @@ from opscope.calls import moment
 from opscope.commands.output import (
     add_json_flag,
     grouped,
-    hit_row,
     print_hit_groups,
     print_hits,
     print_json,
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(chosen: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> None:
     if args.all:
-        print_hits([hit_row(hit) for hit in chosen], args.first)
+        print_hits(chosen, args.first)
     else:
         print_hit_groups(grouped(chosen), args.first)
 

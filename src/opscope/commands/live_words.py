@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from opscope.commands.output import add_json_flag, hit_row, print_hits, print_line
+from opscope.commands.output import add_json_flag, print_hits, print_line
 from opscope.errors import OpscopeError
 
 PARAMETER_MARK = "p:"
@@ -111,7 +111,7 @@ def print_value(found: Any) -> None:
 def print_recheck(found: Any) -> None:
     """Print what watchpoints find in a step, and what could not be checked."""
     if found["hits"]:
-        print_hits([hit_row(hit) for hit in found["hits"]], _MOST_HITS)
+        print_hits(found["hits"], _MOST_HITS)
     for each in found["unchecked"]:
         example = f", such as {each['example']}" if each.get("example") else ""
         count = f" ({each['count']} values{example})" if each.get("count") else ""

@@ -42,7 +42,7 @@ _SAME = ("label", "condition", "rank", "name", "io", "slot", "parameter")
 """What hits of a group have in common."""
 
 
-def hit_row(hit: Mapping[str, Any]) -> list[Any]:
+def _hit_row(hit: Mapping[str, Any]) -> list[Any]:
     """A hit, as it stands in a file, as a line of a table."""
     side = "input:" if hit.get("io") == "input" else ""
     of_pass = "" if hit.get("pass") is None else f"@{hit['pass']}"
@@ -53,11 +53,32 @@ def hit_row(hit: Mapping[str, Any]) -> list[Any]:
     return [
         hit.get("step"),
         hit.get("rank"),
-        hit.get("label") or hit.get("condition"),
+        _label(hit),
         value or "-",
         near(str(hit.get("where") or "-")),
-        hit.get("message", ""),
+        _told(hit)[0],
     ]
+
+
+def _told(hit: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a hit says it saw, and the advice that is the same for all of its condition."""
+    from opscope.judge.catalogue import CONDITIONS
+
+    message = str(hit.get("message", ""))
+    advice = next((c.advice for c in CONDITIONS if c.abbr == hit.get("condition")), "")
+    seen = message.removesuffix(f"; {advice}") if advice else message
+    return seen, advice if seen != message else ""
+
+
+def _print_advice(hits: Iterable[Mapping[str, Any]]) -> None:
+    """Print what the conditions of some hits advise, each once."""
+    for label, advice in dict.fromkeys((_label(hit), _told(hit)[1]) for hit in hits):
+        if advice:
+            print_wrapped(f"{label}: {advice}")
+
+
+def _label(hit: Mapping[str, Any]) -> str:
+    return str(hit.get("label") or hit.get("condition"))
 
 
 class HitGroup:
@@ -71,7 +92,7 @@ class HitGroup:
         """A line of a table: when, how often, and what it was the first time."""
         low, high = min(self.steps), max(self.steps)
         steps = str(low) if low == high else f"{low}-{high}"
-        return [steps, len(self.steps), *hit_row(self.first)[1:]]
+        return [steps, len(self.steps), *_hit_row(self.first)[1:]]
 
 
 def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitGroup]:
@@ -87,24 +108,26 @@ def print_hit_groups(groups: Sequence[HitGroup], first: int) -> None:
     """Print a summary, then a line per group; only the first ones if there are many."""
     counts: dict[str, int] = {}
     for group in groups:
-        label = str(group.first.get("label") or group.first.get("condition"))
+        label = _label(group.first)
         counts[label] = counts.get(label, 0) + len(group.steps)
     total = sum(counts.values())
     kinds = ", ".join(f"{label} {count:,}" for label, count in counts.items())
     print_line(f"{total:,} hit{'' if total == 1 else 's'}: {kinds}")
     shown = groups[:first] if first else groups
     print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=("rank", "hits"))
+    _print_advice(group.first for group in shown)
     if len(shown) < len(groups):
         more = len(groups) - len(shown)
         print(f"\n{more:,} more kinds of hits are not shown; --first 0 shows all")
 
 
-def print_hits(rows: Sequence[Sequence[Any]], first: int) -> None:
+def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
     """Print hits as a table; only the first ones if there are many."""
-    shown = rows[:first] if first else rows
-    print_table(_HIT_COLUMNS, shown, spare=("rank",))
-    if len(shown) < len(rows):
-        print(f"\n{len(rows) - len(shown):,} later hits are not shown; --first 0 shows all")
+    shown = hits[:first] if first else hits
+    print_table(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], spare=("rank",))
+    _print_advice(shown)
+    if len(shown) < len(hits):
+        print(f"\n{len(hits) - len(shown):,} later hits are not shown; --first 0 shows all")
 
 
 def near(place: str) -> str:

@@ -64,7 +64,7 @@ def require_server() -> None:
 
 
 def _found(text: str) -> tuple[Path, bool]:
-    """What a text means, and whether it is a recording and nothing else."""
+    """Find what a text means, and whether it is a recording and nothing else."""
     from opscope.read.dump import is_dump
     from opscope.record.places import recordings
 

@@ -71,7 +71,7 @@ class Recorded:
 
 
 def has_recording(path: Path) -> bool:
-    """Whether a training has left something there: exported, or a ring whose process is gone."""
+    """Tell whether a training has left something: exported, or a ring whose process is gone."""
     return any(
         (folder / REPORT_FILE).is_file() or export_is_due(folder) for folder in recordings(path)
     )

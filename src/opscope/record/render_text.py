@@ -94,7 +94,7 @@ def step_line(step: Mapping[str, Any]) -> str:
     """The facts of a step in a line."""
     words = [f"step {step.get('step')}"]
     numbers = [key for key in ("loss", "lr", "gradient_norm") if step.get(key) is not None]
-    words += [f"{key.replace('_', ' ')} {step[key]}" for key in numbers]
+    words += [f"{key.replace('_', ' ')} {_short(step[key])}" for key in numbers]
     sizes = [key for key in ("rss", "allocated", "peak") if step.get(key) is not None]
     words += [f"{key} {int(step[key]) / 2**20:.0f} MiB" for key in sizes]
     statistics = step.get("statistics")
@@ -105,9 +105,16 @@ def step_line(step: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
+def _short(value: Any) -> str:
+    """Write a number, or several, with the digits that matter."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_short, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _in_numbers(statistics: Mapping[str, Any]) -> Iterator[str]:
     """What the values of a step were like."""
-    yield f"largest |x| {statistics.get('largest')}"
+    yield f"largest |x| {_short(statistics.get('largest'))}"
     if statistics.get("not_finite"):
         yield (
             f"{statistics['not_finite']} of {statistics.get('values')} values not finite, "

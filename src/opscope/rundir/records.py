@@ -9,6 +9,7 @@ from typing import Any
 
 from opscope.events import Node, Output, Outside, Source, Stack, StepRecord
 from opscope.rundir.jsonlines import portable
+from opscope.stats.devices import used_kind
 
 
 def node_record(node: Node) -> dict[str, Any]:
@@ -69,6 +70,13 @@ def torch_version() -> str | None:
     """The version of the torch that is loaded, without loading it."""
     version = getattr(sys.modules.get("torch"), "__version__", None)
     return None if version is None else str(version)
+
+
+def device_name() -> str:
+    """The device that the script uses, as far as that is known by now."""
+    torch = sys.modules.get("torch")
+    used = used_kind(torch) if torch is not None else None
+    return "CPU" if torch is None or used is None else used.name(torch) or used.target
 
 
 def now() -> str:

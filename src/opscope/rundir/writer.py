@@ -23,7 +23,7 @@ from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import encode
 from opscope.rundir.leaving import await_exit_code
 from opscope.rundir.rank_files import RankFiles
-from opscope.rundir.records import now, torch_version
+from opscope.rundir.records import device_name, now, torch_version
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import description
 
@@ -172,6 +172,7 @@ def _facts() -> dict[str, Any]:
         "started": now(),
         "opscope": __version__,
         "torch": torch_version(),
+        "device": device_name(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cwd": str(Path.cwd()),

@@ -41,7 +41,7 @@ class LiveArrays:
 
 
 def _moment(hub: Hub, run: str, rank: int) -> Any:
-    """Where a training stands: a parameter as it is now is another one after that."""
+    """Say where a training stands: a parameter as it is now is another one after that."""
     found: Data = next((each for each in hub.facts(run)["ranks"] if each["rank"] == rank), {})
     return [found.get("step"), found.get("node"), found.get("state")]
 

@@ -31,7 +31,7 @@ Opened = Annotated[Recorded, Depends(_recorded)]
 
 @router.get("/recordings/{recording}", response_model=recording_answers.RecordingFacts)
 def facts_of(request: Request, recording: RecordingId, recorded: Opened) -> Response:
-    """How a training ended, and what each of its ranks left."""
+    """Tell how a training ended, and what each of its ranks left."""
     run = shelf_of(request).run_of(recording)
     return answer(recording_view.recording_facts(recording, run, recorded))
 

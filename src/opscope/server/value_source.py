@@ -67,7 +67,7 @@ class Looked:
         return await self.hub.arrays.get(self.hub, self.run, self.which.view.rank, live)
 
     def _now(self) -> Array:
-        """What is shown, of what was written: the value, or the one before."""
+        """Return what is shown, of what was written: the value, or the one before."""
         shown = self.other if self.other is not None and not self.against.is_difference else None
         return (shown or self.which).array()
 

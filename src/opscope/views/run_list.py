@@ -17,7 +17,7 @@ from opscope.views.rank_view import RankView
 if TYPE_CHECKING:
     from opscope.views.answers import RankState, RunDetails, RunLine
 
-_VERSIONS = ("opscope", "torch", "python", "platform")
+_VERSIONS = ("device", "opscope", "torch", "python", "platform")
 
 
 def run_line(number: str, recording: Run | DumpRecording, live: bool) -> RunLine:

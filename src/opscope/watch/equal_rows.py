@@ -76,5 +76,5 @@ def _is_alike(tensor: Any) -> bool:
 
 
 def _is_like(rows: Any, first: Any) -> bool:
-    """Whether rows are like the first one but for rounding."""
+    """Tell whether rows are like the first one but for rounding."""
     return bool((rows - first).abs().max() <= _ROUNDING * first.abs().max())

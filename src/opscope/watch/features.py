@@ -120,7 +120,7 @@ class _Sums:
 
 
 def _is_table(tensor: Any) -> bool:
-    """Whether a tensor has samples, and features that are few enough to be meant as such."""
+    """Tell whether a tensor has samples, and features that are few enough to be meant as such."""
     if unsupported_reason(tensor) or not tensor.is_floating_point():
         return False
     if tensor.dim() < 2 or tensor.numel() > _MOST_ELEMENTS:

@@ -100,7 +100,8 @@ def test_check_finds(here: Path, capsys: Any) -> None:
     assert main(["check", "last", "--watch", "TL max_gt=1 op_type=mse_loss; WCL"]) == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:5] == ["0", "0", "TL", "max_gt=1", "Default/mse_loss-op0:0"]
-    assert "train.py:1  max is 2, above 1; look at" in lines[1]
+    assert lines[1].endswith("train.py:1  max is 2, above 1")
+    assert len([line for line in lines if line.startswith("  TL max_gt=1: look at")]) == 1
     assert [line.split()[:2] for line in lines[1:4]] == [["0", "0"], ["0", "1"], ["1", "0"]]
     said = "6 hits in 6 checks: 6 of TL max_gt=1; 6 values could not be checked"
     assert said in lines

@@ -86,10 +86,11 @@ function Versions() {
   const { run } = useLooking();
   if (!run) return null;
   const words = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
-  const torch = run.versions.torch;
+  const { device, torch } = run.versions;
   if (!words.length) return null;
   return (
     <span class="versions" title={words.join("\n")}>
+      {device ? `${device} · ` : ""}
       {torch ? `torch ${torch}` : words[0]}
     </span>
   );

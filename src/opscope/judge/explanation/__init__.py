@@ -41,9 +41,9 @@ def anything(case: Case) -> Explanation:
 _RULES: tuple[Rule, ...] = (
     entered,
     of_purpose,
-    given,
     backward,
     optimizer,
+    given,
     deviation,
     empty_mean,
     ignored_labels,
