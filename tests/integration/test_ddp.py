@@ -142,6 +142,7 @@ def test_ranks_started_by_the_script_join_the_run(job: Path, plain) -> None:
     assert "nothing was recorded" not in done.stderr
 
 
+@pytest.mark.long
 def test_ranks_started_after_the_script_called_a_module_itself(job: Path, plain) -> None:
     options = ("--dump", "dump.json", "--run-dir", "run", "train.py", str(job))
     done = opscope("run", *options, "spawn-after-forward", cwd=job)

@@ -229,6 +229,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_spawned_rank_that_fails_says_with_what(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPAWNS)
     done: Any = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)

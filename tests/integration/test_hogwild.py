@@ -45,7 +45,7 @@ if __name__ == "__main__":
 SAID = "trains without joining a process group"
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_each_process_says_once_that_it_is_not_recorded(tmp_path: Path, method: str) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     done = opscope("run", "--run-dir", "run", "train.py", method, "train", cwd=tmp_path)

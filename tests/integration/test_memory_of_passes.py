@@ -67,6 +67,7 @@ optimizer.step()
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hook_is_there(), reason="it is the native hook that pins addresses")
 @pytest.mark.parametrize(
     "rest",

@@ -1181,6 +1181,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_forked_workers_are_left_alone_by_the_hook(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(WORKERS)
     plain = python("train.py", "plain", cwd=tmp_path)
@@ -1224,6 +1225,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_spawned_ranks_have_hooks_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPAWNED)
     done = python("train.py", tmp_path, cwd=tmp_path)

@@ -392,6 +392,7 @@ def output_of(*command: str, cwd: Path) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.long
 @needs_observer
 def test_compiled_code_is_not_compiled_again(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(COMPILED)

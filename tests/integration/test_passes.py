@@ -278,6 +278,7 @@ def test_the_verdict_names_the_pass(tmp_path) -> None:
     assert "div-op0:0@1" in listed.stdout
 
 
+@pytest.mark.long
 def test_readers_name_the_pass(tmp_path) -> None:
     healthy = FAULT.replace("x = x * 0", "pass")
     (tmp_path / "train.py").write_text(healthy)

@@ -56,6 +56,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path: Path, started: list[P
     assert process.wait() == 130
 
 
+@pytest.mark.long
 def test_no_server_at_the_start_is_said_once_and_found_later(
     tmp_path: Path, started: list[Process]
 ) -> None:
@@ -73,6 +74,7 @@ def test_no_server_at_the_start_is_said_once_and_found_later(
     assert process.text.count("no server answers") == 1
 
 
+@pytest.mark.long
 def test_holds_without_anybody_end_after_their_patience(
     server: Server, train: Train, run_of: RunOf
 ) -> None:
