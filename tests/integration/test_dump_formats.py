@@ -248,6 +248,8 @@ def test_arguments_are_those_of_the_iteration(tmp_path: Path, enable, saved) -> 
         assert arguments["padding"] == "[1, 1]"
         assert arguments["transposed"] == "False"
         assert all(isinstance(value, str) for value in arguments.values())
+        linear = next(folder.glob("addmm.*addmm-op0.json"))
+        assert json.loads(linear.read_text()) == {"beta": "1", "alpha": "1"}, "also defaults"
         (update,) = folder.glob("add_.Default_optimizer-SGD_add_-op0.json")
         assert float(json.loads(update.read_text())["alpha"]) == rate, "also when it changes"
     order = (rank / "execution_order/ms_execution_order_graph_0.csv").read_text().splitlines()[1:]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from opscope.events import Node
+
 
 @lru_cache(maxsize=4096)
 def operator_of(op: str) -> Any:
@@ -13,6 +15,15 @@ def operator_of(op: str) -> Any:
 
     found = _overload(op)
     return None if found is None else Operator.of(found)
+
+
+def arguments_of(node: Node) -> dict[str, str]:
+    """Return the arguments of a node that are no tensors; those not given have their defaults."""
+    from opscope.capture.operators import as_texts
+
+    operator = operator_of(node.op)
+    defaults = {} if operator is None else as_texts(operator.defaults)
+    return defaults | node.arguments
 
 
 @lru_cache(maxsize=4096)

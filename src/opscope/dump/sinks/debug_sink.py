@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.dump import layout
 from opscope.dump.format.subject import Label
 from opscope.dump.layout import Place
+from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.sinks import overflow
 from opscope.dump.sinks.dump_sink import DumpSink
 from opscope.dump.sinks.held import HeldInput, HeldInputs
@@ -49,7 +50,7 @@ class _FindingSink(DumpSink):
         for slot, tensor, source, original in held:
             self._recorder.input(place, label, call, slot, tensor, source, original)
         if self._settings.save_kernel_args:
-            self._recorder.arguments(place, label, dict(call.node.arguments))
+            self._recorder.arguments(place, label, arguments_of(call.node))
 
     def _has_written(self, iteration: int, record: StepRecord) -> bool:
         self._held.clear()

@@ -15,6 +15,7 @@ from opscope.dump.selection.constants import Constants, is_constant
 from opscope.dump.selection.devices import Devices, without_idle_choice
 from opscope.dump.selection.marks import marks
 from opscope.dump.selection.picking import RowPicker, Spot
+from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.dump.selection.wanted import (
     Kernels,
@@ -282,7 +283,7 @@ class DumpSink(BaseSink):
             for node in dict.fromkeys(nodes):
                 label = self._labels.get(node)
                 if label is not None:
-                    self._recorder.arguments(Place(graph, iteration), label, dict(node.arguments))
+                    self._recorder.arguments(Place(graph, iteration), label, arguments_of(node))
 
     def close(self) -> None:
         """Write what is waiting, say what matched nothing, and let go of the directory."""
