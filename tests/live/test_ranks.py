@@ -123,32 +123,32 @@ def by_hand(server: Server, folder: Path, started: list[Process], **environ: str
     return run
 
 
+def held_with_a_dead_rank(server: Server, folder: Path, started: list[Process]) -> str:
+    run = by_hand(server, folder, started)
+    server.control(run, "step", count=2)
+    server.until(run, "paused", 60)
+    started[1].kill()
+    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    return run
+
+
 def test_a_rank_that_dies_is_dead_and_the_others_can_be_told_to_stop(
     server: Server, tmp_path: Path, started: list[Process]
 ) -> None:
-    run = by_hand(server, tmp_path, started)
-    server.control(run, "step", count=2)
-    server.until(run, "paused", 60)
-    first, second = started
-    second.kill()
-    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    run = held_with_a_dead_rank(server, tmp_path, started)
     server.control(run, "terminate")
-    assert first.wait(60) == 130, first.text
+    assert started[0].wait(60) == 130, started[0].text
 
 
 @pytest.mark.long
 def test_the_others_of_a_rank_that_dies_can_be_told_to_go_on(
     server: Server, tmp_path: Path, started: list[Process]
 ) -> None:
-    run = by_hand(server, tmp_path, started)
-    server.control(run, "step", count=2)
-    server.until(run, "paused", 60)
-    first, second = started
-    second.kill()
-    wait_for(lambda: [rank["state"] for rank in server.ranks(run)] == ["paused", "dead"])
+    run = held_with_a_dead_rank(server, tmp_path, started)
     server.control(run, "continue")
-    assert first.wait(60) == 1, "its next collective fails, as it would without opscope"
-    assert "Connection closed by peer" in first.text or "Connection reset" in first.text
+    left = started[0]
+    assert left.wait(60) == 1, "its next collective fails, as it would without opscope"
+    assert "Connection closed by peer" in left.text or "Connection reset" in left.text
 
 
 @pytest.mark.long

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from opscope.calls import Calls
-from opscope.events import TRAINING_GRAPH, Node, Output, Outside, Phase
+from opscope.events import TRAINING_GRAPH, Node, Phase
 from opscope.judge.hits import Hit
 from opscope.judge.origin.birth import Place
 from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.walking import behind, feeding
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep, TrainingCheck
+from opscope.judge.wiring import comes_of
 from opscope.stats.record import INPUT, OUTPUT
 
 _FAR = 16
@@ -105,23 +106,6 @@ def maker(calls: Calls, call: int, slot: int) -> int | None:
     return None
 
 
-def comes_of(calls: Calls, call: int, slot: int) -> set[str]:
-    """Return of what kinds of things from outside the step an input comes."""
-    found: set[str] = set()
-    todo, seen = [(call, slot)], set[tuple[int, int]]()
-    while todo:
-        at, of = todo.pop()
-        sources = calls.sources_of(at)
-        source = sources[of] if of < len(sources) else None
-        if isinstance(source, Outside):
-            found.add(source.kind)
-        producer = calls.producer(at, of) if isinstance(source, Output) else None
-        if producer is not None and (producer, -1) not in seen:
-            seen.add((producer, -1))
-            todo += ((producer, each) for each in range(len(calls.sources_of(producer))))
-    return found
-
-
 def data_slots(calls: Calls, call: int) -> list[int]:
     """Return which inputs of a product with weights are data, neither parameters nor buffers."""
     kinds = [comes_of(calls, call, slot) for slot in range(len(calls.sources_of(call)))]
@@ -135,13 +119,3 @@ def data_inputs(calls: Calls, *op_types: str) -> Iterator[tuple[int, Node, int]]
     for call, node in forward_calls(calls, *op_types):
         for slot in data_slots(calls, call):
             yield call, node, slot
-
-
-def readers(calls: Calls, call: int) -> list[int]:
-    """Return the later forward calls that read the first output of a call."""
-    return [
-        later
-        for later in range(call + 1, len(calls.nodes))
-        if calls.nodes[later].phase is Phase.FORWARD
-        and any(place == (call, 0) for place in feeding(calls, later))
-    ]

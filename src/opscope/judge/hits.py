@@ -18,7 +18,7 @@ class Hit:
     watchpoint: Watchpoint
     step: int
     rank: int
-    message: str
+    seen: str
     """What is the matter, in a sentence without the place."""
     node: Node | None = None
     io: IO | None = None
@@ -35,6 +35,13 @@ class Hit:
     """For NaN and Inf: where it began; see `opscope.judge.origin.verdict`."""
     pass_number: int | None = None
     """The pass it was in, if the step has several."""
+    advice: str = ""
+    """What helps, where that is the same for all hits of a condition."""
+
+    @property
+    def message(self) -> str:
+        """What is the matter, and what helps."""
+        return f"{self.seen}; {self.advice}" if self.advice else self.seen
 
     @property
     def nonfinite(self) -> bool:

@@ -56,7 +56,7 @@ def hits_of(
             watchpoint,
             place.step,
             place.rank,
-            describe(watchpoint, actual),
+            _seen(watchpoint, actual),
             place.node,
             place.io,
             place.slot,
@@ -66,6 +66,7 @@ def hits_of(
             nan=int(record["nan"]),
             posinf=int(record["posinf"]),
             neginf=int(record["neginf"]),
+            advice=watchpoint.condition.advice,
         )
 
 
@@ -88,13 +89,8 @@ def birth_hit(watchpoint: Watchpoint, birth: Birth, step: int, rank: int) -> Hit
     )
 
 
-def describe(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
-    """What is the matter, with threshold and actual number, and what helps."""
-    advice = watchpoint.condition.advice
-    return _seen(watchpoint, actual) + (f"; {advice}" if advice else "")
-
-
 def _seen(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
+    """What is the matter, with threshold and actual number."""
     condition = watchpoint.condition
     if condition.nonfinite:
         parts = [

@@ -204,8 +204,7 @@ def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: Columns) -> Iterator
     for index, hit in zip(np.flatnonzero(outcome.hits).tolist(), hits, strict=True):
         before = more.before[index]
         gap = f" (since step {before})" if 0 <= before != hit.step - 1 else ""
-        seen, mark, advice = hit.message.partition("; ")
-        yield replace(hit, message=f"{seen}{gap}{mark}{advice}") if gap else hit
+        yield replace(hit, seen=hit.seen + gap) if gap else hit
 
 
 class _Places(Mapping[int, Place]):

@@ -26,8 +26,8 @@ class LiveSink(BaseSink):
         self.rank = rank
 
     def wants(self, node: Node) -> Want:
-        plan = self._controller.next_hold
-        if plan.at_next_node or (plan.at_node and node.name == plan.at_node):
+        hold = self._controller.next_hold
+        if hold.at_next_node or (hold.at_node and node.name == hold.at_node):
             return _VALUES
         return _VALUES if self._kept.wants(node) else Want.NOTHING
 

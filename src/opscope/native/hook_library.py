@@ -15,6 +15,9 @@ from opscope.waiting import Waiting
 HOOK = "hook"
 _SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp")
 """Those that take longest to compile first."""
+# Asked for here, by one thread: to a second one `sysconfig` answers nothing while it is half made.
+_SOABI = sysconfig.get_config_var("SOABI")
+_PYTHON_HEADERS = sysconfig.get_path("include")
 
 
 def build_hook(torch: Any, only_find: bool = False) -> Built:
@@ -27,14 +30,14 @@ def build_beside_torch(
 ) -> Built:
     """A library of the sources in the folder `name`, made for a torch that is loaded."""
     root = Path(torch.__file__).parent
-    versions = f"{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
+    versions = f"{torch.__version__}-{_SOABI}"
     return build(
         name,
         [HERE / name / source for source in sources],
         include=[
             root / "include",
             root / "include/torch/csrc/api/include",
-            sysconfig.get_path("include"),
+            _PYTHON_HEADERS,
         ],
         flags=[
             "-std=c++20",

@@ -22,9 +22,10 @@ class HeldTensor(NamedTuple):
 def held_tensors(ring: RingReader, blob: str) -> list[HeldTensor] | None:
     """The tensors of a blob; None if there are none, or the ring does not say what they are."""
     found = ring.blob(blob)
-    if found is None:
-        return None
-    about, data = found
+    return None if found is None else _cut(*found)
+
+
+def _cut(about: dict[str, Any], data: bytes) -> list[HeldTensor] | None:
     tensors: list[HeldTensor] = []
     at = 0
     for header in about.get("tensors", ()):
@@ -39,8 +40,8 @@ def held_tensors(ring: RingReader, blob: str) -> list[HeldTensor] | None:
 
 def as_safetensors(ring: RingReader, blob: str) -> bytes | None:
     """The same as a safetensors file."""
-    tensors = held_tensors(ring, blob)
     found = ring.blob(blob)
+    tensors = None if found is None else _cut(*found)
     if tensors is None or found is None:
         return None
     entries: dict[str, Entry] = {}

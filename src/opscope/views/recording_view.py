@@ -14,6 +14,7 @@ from opscope.read.recorded import Recorded, RecordedRank
 from opscope.record.blobs import HeldTensor, held_tensors
 from opscope.record.rank_report import operator_json
 from opscope.record.reading import RingReader
+from opscope.rundir.jsonlines import with_floats
 
 if TYPE_CHECKING:
     from opscope.views.recording_answers import (
@@ -292,10 +293,8 @@ def _whole_or_none(found: Any) -> int | None:
 
 
 def _number(found: Any) -> float | None:
-    if type(found) in (int, float):
-        return float(found)
-    words = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
-    return words.get(found) if isinstance(found, str) else None
+    found = with_floats(found)
+    return float(found) if type(found) in (int, float) else None
 
 
 def _list(found: Any) -> list[Any]:

@@ -136,6 +136,19 @@ def test_a_layer_whose_output_is_used_twice(tmp_path: Path) -> None:
     assert train(tmp_path, "LL", model, loss_of=loss_of, steps=3).hits == []
 
 
+def test_a_layer_whose_output_is_also_read_through_thousands_of_views(tmp_path: Path) -> None:
+    first, second = nn.Linear(4, 6), nn.Linear(6, 2)
+
+    def loss_of(model: nn.Module, x: Tensor, step: int) -> Tensor:
+        hidden = seen = first(x)
+        for _ in range(1000):
+            seen = seen.unsqueeze(0).squeeze(0)
+        return second(hidden).square().mean() + 0 * seen.detach().sum()
+
+    model = nn.ModuleList([first, second])
+    assert train(tmp_path, "LL", model, loss_of=loss_of, steps=2).hits == []
+
+
 # ------------------------------------------------------------------------------ one that stops
 
 

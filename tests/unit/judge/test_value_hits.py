@@ -10,10 +10,9 @@ import pytest
 from helpers.made_rows import record_of
 from opscope.events import IO, TRAINING_GRAPH, Node, Phase, Stack
 from opscope.judge.catalogue import BY_NAME
-from opscope.judge.hits import Hit
 from opscope.judge.numbers import Numbers
 from opscope.judge.parsing import make
-from opscope.judge.value_hits import Place, describe, hits_of, io_of, outcome_of, reason_text
+from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
 
@@ -35,14 +34,9 @@ def hits(condition: str, *values: list[float], **params: Any) -> list[Any]:
     return list(hits_of(watchpoint, outcome, records, dict.fromkeys(range(len(records)), place)))
 
 
-def seen(hit: Hit) -> str:
-    """What a hit saw, without the advice."""
-    return hit.message.removesuffix(f"; {hit.watchpoint.condition.advice}")
-
-
 def test_hits_of_some_values() -> None:
     found = hits("TL", [1.0, 2.0], [5.0, 7.0], [4.0], max_gt=4)
-    assert [(hit.actual, seen(hit)) for hit in found] == [({"max_gt": 7.0}, "max is 7, above 4")], (
+    assert [(hit.actual, hit.seen) for hit in found] == [({"max_gt": 7.0}, "max is 7, above 4")], (
         "4 is not above 4"
     )
     assert (found[0].step, found[0].call, found[0].about) == (4, 9, "Default/relu-op0:0")
@@ -50,15 +44,15 @@ def test_hits_of_some_values() -> None:
 
 def test_only_the_thresholds_that_were_passed_are_told() -> None:
     (hit,) = hits("TL", [1.0, 9.0], max_gt=4, min_gt=3)
-    assert seen(hit) == "max is 9, above 4"
+    assert hit.seen == "max is 9, above 4"
     (hit,) = hits("TL", [5.0, 9.0], max_gt=4, min_gt=3)
-    assert seen(hit) == "max is 9, above 4 and min is 5, above 3"
+    assert hit.seen == "max is 9, above 4 and min is 5, above 3"
 
 
 def test_nan_and_inf_are_counted() -> None:
     (hit,) = hits("TO", [1.0, np.nan, np.inf, -np.inf], [1.0])
     assert (hit.nan, hit.posinf, hit.neginf) == (1, 1, 1)
-    assert seen(hit) == "a tensor holds NaN or Inf: 1 NaN, 2 Inf"
+    assert hit.seen == "a tensor holds NaN or Inf: 1 NaN, 2 Inf"
     assert hit.actual == {} and hit.nonfinite
 
 
@@ -86,8 +80,9 @@ def test_the_check_of_a_saturated_activation_depends_on_it(
 
 
 def test_words() -> None:
-    found, _, advice = describe(make("TL", 1, max_gt=1), {}).partition("; ")
-    assert (found, advice) == ("a tensor is above a threshold", BY_NAME["TL"].advice)
+    (hit,) = hits("TL", [2.0], max_gt=1)
+    assert hit.advice == BY_NAME["TL"].advice
+    assert hit.message == f"{hit.seen}; {hit.advice}"
     assert reason_text(0) == "" and "empty" in reason_text(1)
     assert io_of(rows([1.0])[0]) is IO.OUTPUT
     other = rows([1.0]).copy()

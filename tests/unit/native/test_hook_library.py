@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,3 +53,17 @@ def test_what_could_not_be_built_before_is_not_tried_again(monkeypatch, capfd) -
     monkeypatch.setattr(hook_library, "build_hook", build_hook)
     assert hook_library.find_hook(TORCH) is None
     assert "there is no g++" in capfd.readouterr().err
+
+
+def test_a_library_is_found_while_another_thread_asks_sysconfig_for_the_first_time() -> None:
+    """Two libraries are built at once: to the second thread `sysconfig` answered nothing."""
+    program = (
+        "import sysconfig, torch\n"
+        "from opscope.native.hook_library import build_hook\n"
+        "before = build_hook(torch, only_find=True).path\n"
+        "sysconfig._CONFIG_VARS = {}\n"
+        "assert sysconfig.get_config_var('SOABI') is None\n"
+        "print(before == build_hook(torch, only_find=True).path)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

@@ -6,11 +6,12 @@ import { bytes, count, fileName, moment } from "../format";
 import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { Figure } from "../parts/number";
+import { Switches } from "../parts/switches";
 import { recordingLink } from "../recording/place";
 import { useRecordingTexts } from "../recording/texts";
 import { linkTo, openRun } from "../state/place";
 import { useStore } from "../state/store";
-import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
+import { language } from "../state/theme";
 import { named, useTexts } from "../texts";
 
 const LOOK_MS = 1000;
@@ -33,12 +34,7 @@ export function RunsPage() {
         </span>
         <b>{t("runs")}</b>
         <span class="grow" />
-        <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>
-          {useStore(shownTheme) === "dark" ? "☀" : "☾"}
-        </button>
-        <button class="quiet" onClick={switchLanguage}>
-          {t("language")}
-        </button>
+        <Switches />
       </header>
       <main>
         {!runs.data ? (

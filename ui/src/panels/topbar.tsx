@@ -5,10 +5,10 @@ import type { LiveState } from "../api/types";
 import { news } from "../api/events";
 import { Name } from "../parts/name";
 import { StepField } from "../parts/step_field";
+import { Switches } from "../parts/switches";
 import { useLooking } from "../state/looking";
 import { go, openRun } from "../state/place";
 import { useStore } from "../state/store";
-import { language, shownTheme, switchLanguage, switchTheme } from "../state/theme";
 import { named, useTexts } from "../texts";
 import { Search } from "./search";
 
@@ -51,12 +51,7 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
       <span class="grow" />
       <Search />
       <Versions />
-      <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>
-        {useStore(shownTheme) === "dark" ? "☀" : "☾"}
-      </button>
-      <button class="quiet" onClick={switchLanguage} lang={useStore(language) === "en" ? "zh" : "en"}>
-        {t("language")}
-      </button>
+      <Switches />
       <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>
         ?
       </button>

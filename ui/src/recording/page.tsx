@@ -4,8 +4,7 @@ import { revision, useAnswer } from "../api/client";
 import type { EndedRank, RecordingFacts } from "../api/types";
 import { Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
-import { useStore } from "../state/store";
-import { shownTheme, switchLanguage, switchTheme } from "../state/theme";
+import { Switches } from "../parts/switches";
 import { useTexts } from "../texts";
 import { BatchPanel } from "./batch";
 import { Ending } from "./ending";
@@ -61,12 +60,7 @@ function TopBar({ recording }: { recording: RecordingFacts | undefined }) {
         </a>
       )}
       <span class="grow" />
-      <button class="quiet" onClick={switchTheme} title={t("theme")} aria-label={t("theme")}>
-        {useStore(shownTheme) === "dark" ? "☀" : "☾"}
-      </button>
-      <button class="quiet" onClick={switchLanguage}>
-        {t("language")}
-      </button>
+      <Switches />
     </header>
   );
 }

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from opscope.calls import Calls
 from opscope.events import Outside
 from opscope.judge.condition import TRAINING, Condition
-from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker, readers
+from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
 from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.walking import feeding
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.judge.wiring import readers
 from opscope.stats.record import OUTPUT
 
 _DATA = {"addmm": 1, "mm": 0, "linear": 0}
@@ -55,22 +56,29 @@ def _is_linear(calls: Calls, call: int) -> bool:
 
 
 def _is_parameter(calls: Calls, call: int, slot: int) -> bool:
-    sources = calls.sources_of(call)
-    source = sources[slot] if slot < len(sources) else None
-    if isinstance(source, Outside):
-        return source.kind == "parameter"
-    places = feeding(calls, call)
-    place = places[slot] if slot < len(places) else None
-    seen_through = place is not None and is_transparent(calls.nodes[place[0]])
-    return seen_through and place is not None and _is_parameter(calls, place[0], 0)
+    """Tell whether an input is a parameter, seen through views of it."""
+    while True:
+        sources = calls.sources_of(call)
+        source = sources[slot] if slot < len(sources) else None
+        if isinstance(source, Outside):
+            return source.kind == "parameter"
+        places = feeding(calls, call)
+        place = places[slot] if slot < len(places) else None
+        if place is None or not is_transparent(calls.nodes[place[0]]):
+            return False
+        call, slot = place[0], 0
 
 
 def _final_readers(calls: Calls, call: int) -> set[int]:
     """The calls that make something of the output of a call, seen through views of it."""
     found: set[int] = set()
-    for reader in readers(calls, call):
-        seen_through = is_transparent(calls.nodes[reader])
-        found |= _final_readers(calls, reader) if seen_through else {reader}
+    views = [call]
+    while views:
+        for reader in readers(calls, views.pop()):
+            if is_transparent(calls.nodes[reader]):
+                views.append(reader)
+            else:
+                found.add(reader)
     return found
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from opscope.calls import Calls
 from opscope.events import Node
 from opscope.judge.condition import TRAINING, Condition
-from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker, readers
+from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
 from opscope.judge.origin.walking import feeding
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.judge.wiring import readers
 from opscope.stats.record import OUTPUT
 
 _NLL = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")

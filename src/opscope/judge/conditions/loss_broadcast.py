@@ -8,9 +8,10 @@ import numpy as np
 
 from opscope.calls import Calls
 from opscope.judge.condition import TRAINING, Condition
-from opscope.judge.graph_check import GraphCheck, Spot, comes_of, forward_calls, readers
+from opscope.judge.graph_check import GraphCheck, Spot, forward_calls
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
+from opscope.judge.wiring import comes_of, readers
 
 _LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss")
 _SIZES = ("abs", "pow", "square", "mul")

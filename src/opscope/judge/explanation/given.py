@@ -6,7 +6,7 @@ import re
 
 from opscope.judge.explanation.case import Case, Explanation
 
-_FILLING = ("fill", "full", "pad", "scatter", "index_put", "scalar_tensor", "new_full", "set")
+_FILLING = ("fill", "full", "pad", "scatter", "index_put", "scalar_tensor")
 _ARITHMETIC = ("add", "sub", "rsub", "mul", "div", "lerp", "addcmul", "addcdiv", "where")
 
 
@@ -27,5 +27,5 @@ def given(case: Case) -> Explanation | None:
 
 def _named(case: Case, number: str) -> list[str]:
     """The arguments in whose text a number stands."""
-    pattern = re.compile(rf"(?<![\w.]){number}(?![\w.]|j\w)")
+    pattern = re.compile(rf"(?<![\w.]){number}(?![\w.])")
     return [f"{name}={text}" for name, text in case.node.arguments.items() if pattern.search(text)]
