@@ -285,6 +285,7 @@ class Recorder:
         try:
             if self._exception is None and not self._exit_code:
                 self._dump_stacks()
+            self.ring.write_statistics(self.ring["step"])
             ring = RingReader(self.ring.memory[:])
             target = folder / subfolder if subfolder else folder
             target.mkdir(parents=True, exist_ok=True)

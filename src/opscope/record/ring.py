@@ -73,6 +73,11 @@ class Ring:
         self.memory = memory
         self.sizes = sizes
         self.path = path
+        self._steps_at = sizes.steps_at
+        self._blobs = {
+            "batch": (sizes.batch_at, sizes.batch_bytes),
+            "random": (sizes.random_at, sizes.random_bytes),
+        }
         self._statistics: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
         self._written: OrderedDict[int, tuple[int, Mapping[str, Any]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
@@ -114,7 +119,12 @@ class Ring:
     def add_statistics(self, step: int, found: Mapping[str, Any]) -> None:
         """Statistics of a step have come, before its other facts or after them."""
         _keep(self._statistics, step, found)
-        if step in self._written:
+        if step < self["step"]:
+            self.write_statistics(step)
+
+    def write_statistics(self, step: int) -> None:
+        """Write what has come of a step; of one under way that is left until it ends."""
+        if step in self._statistics and step in self._written:
             self.put_step(*self._written[step])
 
     def put_step(self, number: int, facts: Mapping[str, Any]) -> None:
@@ -125,7 +135,7 @@ class Ring:
         if statistics is not None:
             facts = {**facts, "statistics": statistics}
         text = _fitting(facts, self.sizes.step_bytes - _LENGTH.size)
-        at = self.sizes.steps_at + number % self.sizes.step_slots * self.sizes.step_bytes
+        at = self._steps_at + number % self.sizes.step_slots * self.sizes.step_bytes
         _LENGTH.pack_into(self.memory, at, 0)
         self.memory[at + _LENGTH.size : at + _LENGTH.size + len(text)] = text
         _LENGTH.pack_into(self.memory, at, len(text))
@@ -133,10 +143,7 @@ class Ring:
 
     def put_blob(self, name: str, about: bytes, parts: list[tuple[int, int]]) -> bool:
         """Write tensors, by address and size, with a description; False if there is no room."""
-        at, room = {
-            "batch": (self.sizes.batch_at, self.sizes.batch_bytes),
-            "random": (self.sizes.random_at, self.sizes.random_bytes),
-        }[name]
+        at, room = self._blobs[name]
         begin = _LENGTH.size + len(about)
         if begin + sum(size for _, size in parts) > room:
             return False

@@ -172,8 +172,8 @@ class StepFacts:
         facts["seconds"] = round(time.perf_counter() - self._began, 6)
         facts["rss"] = self._resident()
         if torch.cuda.is_initialized():
-            facts["allocated"] = torch.cuda.memory_allocated()
-            facts["peak"] = torch.cuda.max_memory_allocated()
+            held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
+            facts["allocated"], facts["peak"] = held["current"], held["peak"]
         self._late.append(_Late(self._number, facts, self._losses, self._norm))
         self._late = deque(each for each in self._late if not self._settle(each))
         self._number += 1

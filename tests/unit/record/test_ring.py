@@ -75,13 +75,19 @@ def test_statistics_may_come_before_other_facts_or_after_them() -> None:
     ring.add_statistics(0, {"values": 1})
     for step in range(3):
         ring.put_step(step, {"step": step, "loss": 1.0})
+    ring["step"] = 2
     ring.add_statistics(1, {"values": 2})
     ring.put_step(1, {"step": 1, "loss": 5.0})  # whose loss came late
-    assert read(ring).steps == [
+    known = [
         {"step": 0, "loss": 1.0, "statistics": {"values": 1}},
         {"step": 1, "loss": 5.0, "statistics": {"values": 2}},
         {"step": 2, "loss": 1.0},
     ]
+    assert read(ring).steps == known
+    ring.add_statistics(2, {"values": 3})
+    assert read(ring).steps == known, "the step is under way: it is written when it ends"
+    ring.write_statistics(2)
+    assert read(ring).steps[2] == {"step": 2, "loss": 1.0, "statistics": {"values": 3}}
 
 
 def test_a_batch_that_is_too_large_is_refused() -> None:

@@ -210,6 +210,12 @@ inline std::string_view kind_of_collective(const char* name) {
   return "";
 }
 
+// Given to the end of what is no operator, or of an engine's node; operators, which are most, have none.
+struct NoOperator : at::ObserverContext {
+  explicit NoOperator(bool engine) : engine(engine) {}
+  bool engine;
+};
+
 inline bool is_waited_for(const char* name) {
   const std::string_view kind = kind_of_collective(name);
   return !kind.empty() && kind != "reducescatter";
@@ -263,6 +269,12 @@ inline void enter_backward(Watcher& watcher, const at::RecordFunction& fn) {
   }
 }
 
+// Has the next record brought from memory while the operator runs.
+inline void prefetch(const Record& record) {
+  const auto* bytes = reinterpret_cast<const char*>(&record);
+  for (size_t line = 0; line < sizeof record; line += 64) __builtin_prefetch(bytes + line, 1);
+}
+
 inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t number_of_name) {
   const uint64_t sequence = ring.field(kHeadField).fetch_add(1, std::memory_order_relaxed) + 1;
   Record& record = ring.records[(sequence - 1) & ring.mask];
@@ -300,6 +312,7 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t numbe
   watcher.exceptions = std::uncaught_exceptions();
   record.start = now();
   record.sequence.store(sequence, std::memory_order_release);
+  prefetch(ring.records[sequence & ring.mask]);
 }
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
@@ -313,11 +326,14 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
     return nullptr;
   }
   const Called& name = called(watcher, fn.name());
-  if (name.as == Told::kEngine) {
-    ++watcher.backward_depth;
-    watcher.backward = {};
+  if (name.as != Told::kOperator) {
+    const bool engine = name.as == Told::kEngine;
+    if (engine) {
+      ++watcher.backward_depth;
+      watcher.backward = {};
+    }
+    return std::make_unique<NoOperator>(engine);
   }
-  if (name.as != Told::kOperator) return nullptr;
   if (watcher.depth++ == 0) {
     if (watcher.muted == 0) begin(watcher, fn, name.number);
   } else if (watcher.record != nullptr && watcher.record->sequence == watcher.sequence) {
@@ -344,9 +360,11 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
     if (watcher.backward_depth > 0) --watcher.backward_depth;
     return;
   }
-  const Told as = called(watcher, fn.name()).as;
-  if (as == Told::kEngine && watcher.backward_depth > 0) --watcher.backward_depth;
-  if (as != Told::kOperator) return;
+  if (context != nullptr) {
+    const bool engine = static_cast<NoOperator*>(context)->engine;
+    if (engine && watcher.backward_depth > 0) --watcher.backward_depth;
+    return;
+  }
   if (watcher.depth > 0 && --watcher.depth != 0) return;
   Record* record = watcher.record;
   watcher.record = nullptr;
