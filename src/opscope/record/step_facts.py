@@ -1,4 +1,4 @@
-"""What is noted of each step: loss, learning rate, memory, the batch, random states."""
+"""The facts noted of each step: loss, learning rate, memory, the batch, random states."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class StepFacts:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether the values can be copied as they lie."""
+    """Tell whether the values can be copied as they lie."""
     on_cpu = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return bool(on_cpu and tensor.is_contiguous())
 
