@@ -1,4 +1,4 @@
-"""What a hit saves of training: the batch and random states of a step, parameters, optimizers."""
+"""The state that a hit saves: batch and random states of a step, parameters, optimizers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class KeptState:
         self._batch[name] = self.held.hold(tensor), self._called
 
     def begin_pass(self) -> None:
-        """What was there when the network was last called is of the pass before."""
+        """Let go of the batch that was there when the network was last called: it is of the pass
+        before."""
         if self._holds:
             return
         came_since = [
@@ -84,7 +85,7 @@ class KeptState:
         self._called += 1
 
     def end_backward(self) -> None:
-        """What comes in from now on is another micro-batch."""
+        """Take what comes in from now on as another micro-batch."""
         self._is_over = True
 
     def hold(self) -> None:
@@ -178,7 +179,7 @@ def _facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a setting can be written as it is; `betas` are a tuple."""
+    """Tell whether a setting can be written as it is; `betas` are a tuple."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, int | float | str | bool | None)

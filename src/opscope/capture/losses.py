@@ -17,7 +17,7 @@ from opscope.stats.torch_values import unsupported_reason
 
 
 class Losses:
-    """What backward starts from in the step under way."""
+    """The tensors that backward starts from in the step under way."""
 
     def __init__(self, watch: OperatorWatch) -> None:
         self._watch = watch

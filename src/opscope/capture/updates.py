@@ -73,7 +73,8 @@ class Updates:
         return with_closure
 
     def _skips_by_itself(self, optimizer: Optimizer) -> bool:
-        """Whether a fused optimizer will leave the parameters alone, as a gradient scaler says.
+        """Tell whether a fused optimizer will leave the parameters alone, as a gradient scaler
+        says.
 
         On a GPU that is known only with the step's rows, unless we wait for them.
         """
@@ -87,7 +88,7 @@ class Updates:
             return bool(found.item())
 
     def _look_before_update(self, optimizer: Optimizer) -> None:
-        """What went wrong so far must not reach the parameters unseen."""
+        """Judge what went wrong so far before it can reach the parameters."""
         program = self._program
 
         def facts() -> list[ParameterFact]:
