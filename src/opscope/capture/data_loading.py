@@ -26,8 +26,7 @@ class DataLoading:
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:
-        """Treat operators in this block as loading of data, and none of its modules as a
-        network."""
+        """Treat this block as loading of data, and none of its modules as a network."""
         state = self._program.threads.local.state
         scope, phase = state.scope, state.phase
         state.scope = self._program.threads.root.data()

@@ -67,8 +67,7 @@ class KeptState:
         self._batch[name] = self.held.hold(tensor), self._called
 
     def begin_pass(self) -> None:
-        """Let go of the batch that was there when the network was last called: it is of the pass
-        before."""
+        """Let go of the batch of the pass before: what was there at the network's last call."""
         if self._holds:
             return
         came_since = [

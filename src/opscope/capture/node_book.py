@@ -57,8 +57,7 @@ class Marks:
         self._next = 0
 
     def add(self, serial: int) -> int:
-        """Make room for the marks of a new site, whose first call is under way; return their
-        place."""
+        """Return the place for the marks of a new site, whose first call is under way."""
         if self._next == len(self.numbers):
             self.numbers = self.numbers * 2
             self.on_move()

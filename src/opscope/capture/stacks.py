@@ -31,8 +31,7 @@ user_files: dict[str, bool] = {}
 
 
 def is_user_file(name: str) -> bool:
-    """Tell whether a file is the user's own or a library's, rather than torch, opscope or
-    Python."""
+    """Tell whether a file is the user's or a library's, rather than torch, opscope or Python."""
     known = user_files.get(name)
     if known is None:
         known = not name.startswith(("<frozen ", _TORCH + "/", _OPSCOPE + "/"))

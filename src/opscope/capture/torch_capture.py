@@ -193,8 +193,7 @@ class TorchCapture:
             self._is_safe = True
 
     def _deliver_last(self, failed: bool) -> None:
-        """Deliver what there is of the step under way, if anything; no step is whole that
-        failed."""
+        """Deliver what there is of the step under way; no step is whole that failed."""
         complete = self._clock.is_whole and not failed
         rest = not complete and self._clock.is_rest and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)

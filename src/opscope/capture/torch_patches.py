@@ -1,5 +1,4 @@
-"""Patches for what else torch does, that observing operators alone would misunderstand or
-disturb."""
+"""Patches for what observing operators alone would misunderstand or disturb in torch."""
 
 from __future__ import annotations
 

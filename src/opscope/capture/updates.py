@@ -73,8 +73,7 @@ class Updates:
         return with_closure
 
     def _skips_by_itself(self, optimizer: Optimizer) -> bool:
-        """Tell whether a fused optimizer will leave the parameters alone, as a gradient scaler
-        says.
+        """Tell whether a fused optimizer will skip the update, as a gradient scaler says.
 
         On a GPU that is known only with the step's rows, unless we wait for them.
         """

@@ -20,8 +20,7 @@ _RANK = re.compile(r"rank_([0-9]{1,9})(\.[0-9]+)?")
 
 
 def rank_folder(base: Path, rank: int, process: int = 0) -> Path:
-    """Return the folder of a rank's recording; `process` tells apart several that say they are this
-    rank."""
+    """Return the folder of a rank's recording; `process` numbers others of the same rank."""
     return base / (f"rank_{rank}.{process}" if process else f"rank_{rank}") / "rdr"
 
 

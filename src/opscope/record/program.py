@@ -272,8 +272,7 @@ class DeviceMarks:
         self._failed = False
 
     def mark(self) -> None:
-        """Put an event behind all that was launched so far, and note which earlier ones have
-        passed."""
+        """Put an event behind all launched so far, and note how far the GPU has got."""
         if self._failed or torch.cuda.is_current_stream_capturing():
             return
         try:
