@@ -20,7 +20,7 @@ class Ticket(Protocol):
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """True if there are none."""
 
     def ready(self) -> bool:
         """Tell whether the numbers have arrived."""
@@ -33,14 +33,14 @@ class Ticket(Protocol):
 
 
 class RowsOnDevices(Protocol):
-    """What computes rows on the devices of one kind, without making the training wait."""
+    """Computes rows on the devices of one kind, without making the training wait."""
 
     skipped_in_capture: int
     """Rows that were not computed because a graph was being captured."""
 
     @property
     def devices(self) -> Mapping[int, Any]:
-        """What computes the rows of each device, by its index."""
+        """The objects that compute the rows of each device, by its index."""
 
     def submit(self, tensor: Any, address: int) -> None:
         """Enqueue the row of a tensor as it is now, for the record at `address`."""
@@ -61,13 +61,13 @@ class DeviceKind(NamedTuple):
     rows: Callable[[str, OnDevice], RowsOnDevices]
     """Makes what computes rows, with a precision and who is told of every device it meets."""
     count: Callable[[ModuleType], int]
-    """How many devices torch sees."""
+    """Counts the devices that torch sees."""
     is_used: Callable[[ModuleType], bool]
-    """Whether the script has begun to use them."""
+    """Tells whether the script has begun to use them."""
     name: Callable[[ModuleType], str]
-    """What the one in use is called."""
+    """Names the one in use."""
     target: str
-    """What MindSpore calls the kind, as dumps say it."""
+    """The name that MindSpore has for the kind, as dumps say it."""
 
 
 def _cuda_rows(precision: str, on_device: OnDevice) -> RowsOnDevices:
@@ -106,7 +106,7 @@ class Tickets:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no rows."""
+        """True if there are no rows."""
         return all(ticket.empty for ticket in self._tickets)
 
     def ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a training that runs knows beyond rows: elements in a range, and weights as they were."""
+"""Evidence that only a running training has: elements in a range, and weights as they were."""
 
 from __future__ import annotations
 
