@@ -15,6 +15,7 @@ from torch import Tensor
 from opscope.capture.held_tensors import Held, HeldTensors
 from opscope.capture.parameters import Names
 from opscope.events import Outside, Snapshot
+from opscope.stats.devices import used_kinds
 
 _BYTES = 256 << 20
 """More than this is not kept alive longer than the program would."""
@@ -121,10 +122,11 @@ class RandomStates:
         # `numpy.random.get_state` takes a hundred times as long as a copy.
         now = _numpy_state(numpy.random.get_bit_generator())  # type: ignore[attr-defined]
         self._numpy = None if now is None else bytes(now)
-        self._cuda: list[Tensor] = []
-        if torch.cuda.is_initialized():
-            count = torch.cuda.device_count()
-            self._cuda = [torch.cuda.get_rng_state(index) for index in range(count)]
+        self._devices = {
+            f"{name}:{index}": state
+            for name, kind in used_kinds(torch)
+            for index, state in enumerate(kind.random_states(torch))
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Each state under the name of what has it."""
@@ -134,7 +136,7 @@ class RandomStates:
             states["python"] = _whole(numbers)
         if self._numpy is not None:
             states["numpy"] = _whole(memoryview(self._numpy).cast("I"))
-        return states | {f"cuda:{index}": state for index, state in enumerate(self._cuda)}
+        return states | self._devices
 
 
 _NumpyState = ctypes.c_uint32 * 625

@@ -21,6 +21,7 @@ from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
 from opscope.events import ParameterFact
+from opscope.stats.devices import is_late
 
 _STEP = next(
     constant
@@ -81,7 +82,7 @@ class Updates:
         if not isinstance(found, Tensor):
             return False
         self._program.losses.add_withheld(found)
-        if found.is_cuda and not self._program.pipeline.strict:
+        if is_late(found) and not self._program.pipeline.strict:
             return False
         with plain_torch():
             return bool(found.item())
