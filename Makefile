@@ -11,11 +11,12 @@ PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import mai
 # that does not choose for itself: it leaves out what tests the hook or both ways, what is written of
 # what was captured, and what starts programs.
 WITHOUT_NATIVE := $(patsubst %,tests/integration/test_%.py,arrival backward_truth bit_identity given_numbers \
-	inplace observing optimizers passes same_graph steps_counted torch_func user_modes views watch)
+	inplace observing optimizers passes same_graph several_optimizers steps_counted torch_func user_modes views \
+	watch watch_numbers)
 ALL_WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
 	data_loader_workers doctor_program dump_* endings faults healthy hogwild ipython_extension log_files \
-	many_operators mem_reuse native_hook other_libraries print pytest_plugin record* run_fidelity \
-	same_answer statistics_on stops torch_compile train_* watch_program) -k "not torchrun and not started_by and not started_after"
+	many_operators mem_reuse native_hook* other_libraries print pytest_plugin record* run_fidelity \
+	same_answer statistics_* stops torch_compile train_* watch_program) -k "not torchrun and not started_by and not started_after"
 
 # The newest torch, for `make test-newest`: in an environment of its own, of 5.4 GB with its CUDA
 # packages. Run it before a release, and when torch has one; it is no part of `make test`.

@@ -53,7 +53,7 @@ _LAZY = {
     "logs": ("opscope.logs", ""),
     "train": ("opscope.train", ""),
 }
-"""What is imported when it is first used: some of it needs torch."""
+"""The names that are imported when first used: some of them need torch."""
 
 
 def __getattr__(name: str) -> Any:

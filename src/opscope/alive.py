@@ -1,4 +1,4 @@
-"""Whether a process of this machine is still there."""
+"""Finds out whether a process of this machine is still there."""
 
 from __future__ import annotations
 

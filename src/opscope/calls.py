@@ -90,7 +90,7 @@ class Calls:
 
     @property
     def pass_count(self) -> int:
-        """How many passes the step has."""
+        """The number of passes in the step."""
         if self._load is not None:
             return self._pass_count
         return 1 + max(self.passes[1::2], default=0)
@@ -175,7 +175,7 @@ class _Change(NamedTuple):
 
 
 class _Index:
-    """What is looked up of calls, made when it is first asked for."""
+    """Look-up tables over calls, made when first asked for."""
 
     def __init__(self) -> None:
         self.calls: dict[int, list[int]] = {}

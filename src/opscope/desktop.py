@@ -1,4 +1,4 @@
-"""Where the person sits: a desktop whose browser can be opened, or the far end of SSH."""
+"""Finds out where the person sits: at a desktop with a browser, or at the far end of SSH."""
 
 from __future__ import annotations
 

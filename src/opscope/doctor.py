@@ -1,4 +1,4 @@
-"""What works on this machine, what is missing, and what that costs; `opscope doctor` prints it."""
+"""Finds out what works on this machine, what is missing, and what that costs."""
 
 from __future__ import annotations
 

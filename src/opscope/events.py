@@ -35,7 +35,7 @@ TRAINING_GRAPH, EVAL_GRAPH, SETUP_GRAPH, DATA_GRAPH = 0, 1, 2, 3
 
 
 class IO(enum.StrEnum):
-    """Which side of an operator a value is on."""
+    """The side of an operator that a value is on."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -86,7 +86,7 @@ class Output:
     subject: str = ""
     """The parameter this output has to do with: `parameter`, or what an optimizer works on."""
     uninitialised: bool = False
-    """Whether this is memory that nothing has been written to yet, or a view of such."""
+    """True if this is memory that nothing has been written to yet, or a view of such."""
 
     def __repr__(self) -> str:
         return f"<Output {self.node.name}:{self.slot}>"
@@ -118,20 +118,20 @@ class Node:
     gradient_of: str = ""
     """The parameter whose gradient this node's outputs are."""
     with_grad: bool = True
-    """Whether gradients were recorded when it was first seen."""
+    """True if gradients were recorded when it was first seen."""
     arguments: dict[str, str] = field(default_factory=dict)
     """Non-tensor arguments by name, as text, as they were in the first call."""
     outputs: list[Output] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
-    """Where each input slot came from, in the latest call."""
+    """The source of each input slot in the latest call."""
     variants: list[list[Source]] = field(default_factory=list)
     """All that `sources` have been."""
     variant: int = 0
-    """Which of them `sources` are; -1 if there were too many."""
+    """The place of `sources` among them; -1 if there were too many."""
     raised: bool = False
-    """Whether the latest call ended in an exception."""
+    """True if the latest call ended in an exception."""
     plan: Any = None
-    """What the sinks want of this node; belongs to the pipeline."""
+    """The plan of what the sinks want of this node; belongs to the pipeline."""
 
     def __post_init__(self) -> None:
         self.variants.append(self.sources)
@@ -150,7 +150,7 @@ class Call:
     stream: int
     time_us: int
     pass_number: int = 0
-    """Which pass of the step it belongs to."""
+    """The pass of the step it belongs to."""
 
 
 @dataclass(slots=True)
@@ -165,18 +165,18 @@ class Loss:
 
 @dataclass(slots=True)
 class StepRecord:
-    """What is known of a step when it ends."""
+    """The facts of a step when it ends."""
 
     step: int
     calls: Calls
     losses: list[Loss]
     seconds: float
     skipped: bool = False
-    """Whether a gradient scaler withheld the update."""
+    """True if a gradient scaler withheld the update."""
     complete: bool = True
     """False for the rest of a step that was under way when capture stopped."""
     rest: bool = False
-    """Whether it is only what ran after the last step, such as `loss.item()`: no step."""
+    """True if it is only what ran after the last step, such as `loss.item()`: no step."""
 
     @property
     def orders(self) -> Mapping[int, list[Node]]:
@@ -185,18 +185,18 @@ class StepRecord:
 
 
 class ParameterFact(NamedTuple):
-    """What training does with a parameter, as an optimizer is about to step."""
+    """The treatment of a parameter by training, as an optimizer is about to step."""
 
     name: str
     frozen: bool
-    """Whether it needs no gradient, or the person meant so of its module."""
+    """True if it needs no gradient, or the person meant so of its module."""
     has_gradient: bool
     owned: bool
-    """Whether some optimizer updates it."""
+    """True if some optimizer updates it."""
     stepping: bool
-    """Whether the one that is about to step does."""
+    """True if the one that is about to step does."""
     in_eval: bool = False
-    """Whether its network is in eval mode as a whole, and has layers to which that matters."""
+    """True if its network is in eval mode as a whole, and has layers to which that matters."""
 
     @property
     def bits(self) -> int:
@@ -210,10 +210,10 @@ class ParameterFact(NamedTuple):
 
 
 class UpdateFact(NamedTuple):
-    """What is not finite as an optimizer is about to step, of what it is about to use."""
+    """The losses and gradients that are not finite of those that an optimizer is about to use."""
 
     call: int
-    """How many calls of the step there were."""
+    """The number of calls in the step so far."""
     losses: tuple[int, ...] = ()
     """Losses that the update comes of, by their place among those of the step."""
     gradients: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class UpdateFact(NamedTuple):
 
 
 class FeatureFact(NamedTuple):
-    """What the features of an input, its last dimension, were like over some steps."""
+    """The features of an input, its last dimension, as they were over some steps."""
 
     node: int
     slot: int
@@ -230,7 +230,7 @@ class FeatureFact(NamedTuple):
     constant: tuple[int, ...]
     """Those that were one number other than 0 throughout."""
     value: float
-    """What the first of them was."""
+    """The value of the first of them."""
     least: tuple[int, float]
     """The one of those that vary that varies least, and its standard deviation."""
     most: tuple[int, float]
@@ -270,7 +270,7 @@ class ValueStats(NamedTuple):
 
 
 class Want(enum.IntFlag):
-    """What a sink wants of a node."""
+    """The things a sink can want of a node."""
 
     NOTHING = 0
     INPUT_STATS = shared.INPUT_STATS

@@ -20,9 +20,9 @@ OPTIONS: dict[str, dict[str, bool | str]] = {
     },
     "torch._functorch.config": {"donated_buffer": False},
 }
-"""What keeps Inductor from writing over a buffer that is no longer needed."""
+"""The options that keep Inductor from writing over a buffer that is no longer needed."""
 _before: dict[tuple[str, str], Any] = {}
-"""What the options were before they were switched off."""
+"""The values of the options before they were switched off."""
 _allowed = True
 _awaited: set[str] = set()
 

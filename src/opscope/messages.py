@@ -1,4 +1,4 @@
-"""What opscope says to the person: to stderr, each warning once, never to stdout."""
+"""Messages of opscope to the person: to stderr, each warning once, never to stdout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opscope.waiting import step_aside
 _said: set[str] = set()
 _lock = threading.Lock()
 _hearers: list[Callable[[str], None]] = []
-"""What keeps all that is said, such as a log file."""
+"""Functions that keep all that is said, for a log file for instance."""
 
 
 def on_say(hearer: Callable[[str], None]) -> None:

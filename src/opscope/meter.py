@@ -43,13 +43,13 @@ class _Measured(NamedTuple):
     address: int
     filled: bool
     clock: int
-    """When it was read, counted in writes."""
+    """The time at which it was read, counted in writes."""
     made_in: int
     """The call that made the tensor what it is."""
 
 
 class Late(NamedTuple):
-    """What must happen before the rows of a step can be read."""
+    """The work that must be done before the rows of a step can be read."""
 
     ticket: Ticket
     copies: array[int]
@@ -104,12 +104,12 @@ class Meter:
 
     @property
     def memory(self) -> RowMemory:
-        """Where records go now."""
+        """The memory that records go to now."""
         return self._memory
 
     @property
     def held(self) -> int:
-        """How many rows the memory holds that have not been delivered, at least."""
+        """The least number of rows the memory holds that have not been delivered."""
         return sum(len(records) for records, _ in self._spans)
 
     def use(self, memory: RowMemory) -> None:

@@ -42,7 +42,7 @@ Records = NDArray[np.void]
 
 
 class Plan:
-    """What the active sinks want of some nodes; valid while `revision` is the pipeline's."""
+    """The wishes of the active sinks for some nodes; valid while `revision` is the pipeline's."""
 
     __slots__ = ("flags", "revision", "sinks")
 
@@ -55,9 +55,9 @@ class Plan:
 
 
 _EARLY_LIMIT = 100_000
-"""How many rows of the setup are kept until the rank is known and the sinks can be opened."""
+"""The number of rows of the setup kept until the rank is known and the sinks can be opened."""
 _STEPS_UNDER_WAY = 1
-"""How many steps may have ended without their rows being ready."""
+"""The number of steps that may have ended without their rows being ready."""
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _INPUT_STATS, _OUTPUT_STATS = int(Want.INPUT_STATS), int(Want.OUTPUT_STATS)
 _INPUT_VALUES, _OUTPUT_VALUES = int(Want.INPUT_VALUES), int(Want.OUTPUT_VALUES)
@@ -103,7 +103,7 @@ class Pipeline:
         """Counts the steps in which sources of nodes have changed."""
         self.revision = 0
         self.strict = False
-        """Whether to wait for the rows of devices before an optimizer steps."""
+        """True to wait for the rows of devices before an optimizer steps."""
         self.on_revision: Callable[[], None] = lambda: None
         """Called when plans made so far have become void."""
         self.on_drop: Callable[[Sink, Exception], None] = lambda sink, error: None
@@ -138,7 +138,7 @@ class Pipeline:
 
     @property
     def opened(self) -> bool:
-        """Whether the sinks have been opened."""
+        """True if the sinks have been opened."""
         return self._opened
 
     @property

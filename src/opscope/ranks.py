@@ -1,4 +1,4 @@
-"""Which process of a run this is, and how the processes of one run recognise each other."""
+"""The rank of this process, and how the processes of one run recognise each other."""
 
 from __future__ import annotations
 

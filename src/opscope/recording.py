@@ -32,12 +32,12 @@ class Recording:
 
     @property
     def sinks(self) -> list[Sink]:
-        """What the capture is to tell of nodes."""
+        """The sinks that the capture is to tell of nodes."""
         return [] if self._recorder is None else [self._recorder.sink]
 
     @property
     def links(self) -> tuple[int, int]:
-        """What native capture needs to tell the recorder; zeros for nobody."""
+        """The addresses by which native capture tells the recorder; zeros for nobody."""
         return (0, 0) if self._recorder is None else self._recorder.links
 
     def start(self) -> None:

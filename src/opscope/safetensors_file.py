@@ -38,7 +38,7 @@ _LARGEST = 1 << 63
 
 
 class Entry(NamedTuple):
-    """Where in the data a tensor is."""
+    """The place of a tensor in the data."""
 
     code: str
     shape: tuple[int, ...]
@@ -47,14 +47,14 @@ class Entry(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a file says of itself."""
+    """The head of a file: what it says of itself."""
 
     entries: dict[str, Entry]
     damaged: dict[str, str]
-    """What is wrong with those that cannot be."""
+    """The tensors that cannot be read, and what is wrong with them."""
     metadata: dict[str, str]
     start: int
-    """Where in the file the data begins."""
+    """The place in the file where the data begins."""
 
 
 def encode_head(entries: Mapping[str, Entry], metadata: Mapping[str, str] | None = None) -> bytes:

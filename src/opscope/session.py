@@ -59,11 +59,11 @@ class Session:
         self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
-        """What checks watchpoints, if any are set."""
+        """The sink that checks watchpoints, if any are set."""
         self._hit_state: HitState | None = None
         self._live: Live | None = None
         self.serves = False
-        """Whether to start a server with a page, unless settings say otherwise."""
+        """True to start a server with a page, unless settings say otherwise."""
         self.page = ""
         """host:port of the server that was started."""
         self._failure: Ending | None = None
@@ -77,12 +77,12 @@ class Session:
 
     @property
     def stopped_by_hit(self) -> bool:
-        """Whether a hit has ended training."""
+        """True if a hit has ended training."""
         return self.watch is not None and self.watch.ended
 
     @property
     def has_hits(self) -> bool:
-        """Whether any rank of this run has had a hit, be it in another process."""
+        """True if any rank of this run has had a hit, be it in another process."""
         if self.run_directory is None:
             return False
         from opscope.rundir.layout import HITS, rank_directories
@@ -219,7 +219,7 @@ class Session:
 
     @property
     def _hit_in_a_word(self) -> str:
-        """What ended training, if a hit did."""
+        """The finding that ended training, if a hit did."""
         if not self.stopped_by_hit or self.watch is None:
             return ""
         hit = self.watch.stopping
@@ -275,7 +275,7 @@ class Session:
 
     @property
     def running(self) -> bool:
-        """Whether this session has been started in this process and not been stopped."""
+        """True if this session has been started in this process and not been stopped."""
         return self._is_started and os.getpid() == self._pid
 
     @property

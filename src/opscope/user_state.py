@@ -1,4 +1,4 @@
-"""Where opscope keeps what belongs to this user: the token, and which servers run."""
+"""The folder of what belongs to this user: the token, and which servers run."""
 
 from __future__ import annotations
 

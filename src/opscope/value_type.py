@@ -1,4 +1,4 @@
-"""What a value is an array of."""
+"""The type of a value: its dtype and shape."""
 
 from __future__ import annotations
 

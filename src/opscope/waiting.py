@@ -69,7 +69,7 @@ class Waiting:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """The seconds it has taken so far."""
         return time.monotonic() - self._began
 
     def _draw_on(self) -> None:

@@ -35,8 +35,13 @@ Place = tuple[int, int, str, str, int, str, tuple[int, ...]]
 
 
 def hook_is_there() -> bool:
-    """Whether native code would handle call sites here."""
+    """Tell whether native code would handle call sites here."""
     return bool(Engine().row_function) and hook.load() is not None
+
+
+needs_hook = pytest.mark.skipif(
+    not hook_is_there(), reason="the native hook is not built: python -m opscope.native"
+)
 
 
 @dataclass

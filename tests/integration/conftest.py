@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -25,3 +26,12 @@ def one_thread() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def few_objects() -> Iterator[None]:
+    """Leave few objects to capture, which looks through all of them for optimizers."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

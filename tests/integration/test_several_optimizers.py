@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from test_steps_counted import an_optimizer_around_another
 from torch import nn
 
 from opscope.messages import forget_said
@@ -150,3 +151,12 @@ def test_values_and_names_of_both(record) -> None:
     update = next(c for c in seen.of_type("addcdiv_") if c.node.parameter == "Linear.weight")
     assert torch.equal(update.inputs[0], before[1])
     assert torch.equal(update.outputs[0], models[1].weight)
+
+
+def test_what_an_optimizer_does_after_another_one_is_its_own(record) -> None:
+    with record() as seen:
+        steps = an_optimizer_around_another()
+    for step in range(steps):
+        shrunk = seen.of_type("mul_", step)
+        assert {call.node.scope for call in shrunk} == {"Default/optimizer-Sharp"}
+        assert {call.node.phase.value for call in shrunk} == {"optimizer"}

@@ -497,12 +497,3 @@ def test_steps_that_are_not_recorded_are_counted_as_well(record, train) -> None:
     with record(steps=lambda step: step >= 2) as seen:
         iterations = train()
     assert completed(seen) == list(range(2, iterations))
-
-
-def test_what_an_optimizer_does_after_another_one_is_its_own(record) -> None:
-    with record() as seen:
-        steps = an_optimizer_around_another()
-    for step in range(steps):
-        shrunk = seen.of_type("mul_", step)
-        assert {call.node.scope for call in shrunk} == {"Default/optimizer-Sharp"}
-        assert {call.node.phase.value for call in shrunk} == {"optimizer"}

@@ -11,27 +11,10 @@ import pytest
 
 from helpers.forked import forked_opscope, forked_python
 from helpers.program import clean_environment
+from helpers.scripts import LOG_OF_ZERO as TRAIN
+from helpers.scripts import ORIGIN_OF_LOG_OF_ZERO as ORIGIN
 from opscope.watch.ending import TrainingStopped
 
-TRAIN = """
-import os, sys
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-model = nn.Linear(3, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-def train():
-    for step in range(6):
-        optimizer.zero_grad()
-        out = model(torch.randn(4, 3))
-        loss = (out * 0).log().sum() if step == 2 else out.square().sum()
-        loss.backward()
-        optimizer.step()
-        os.write(1, b"step %d\\n" % step)
-"""
-ORIGIN = "origin: train.py:14"
 STOPPED = 3
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch import nn
 
 import opscope
+from helpers.guide_callbacks import SaveCallback, StopAtTime
 from opscope import context, train
 from opscope.settings.context import reset_context
 from opscope.train import (
@@ -27,7 +27,6 @@ from opscope.train import (
     ModelCheckpoint,
     SummaryCollector,
     load_checkpoint,
-    save_checkpoint,
 )
 
 
@@ -65,25 +64,6 @@ def test_callbacks_that_are_provided(folder: Path, capsys: pytest.CaptureFixture
 
 
 def test_stop_at_time(capsys: pytest.CaptureFixture[str]) -> None:
-    class StopAtTime(Callback):
-        def __init__(self, run_time):
-            super().__init__()
-            self.run_time = run_time * 60
-
-        def begin(self, run_context):
-            cb_params = run_context.original_args()
-            cb_params.init_time = time.time()
-
-        def step_end(self, run_context):
-            cb_params = run_context.original_args()
-            epoch_num = cb_params.cur_epoch_num
-            step_num = cb_params.cur_step_num
-            loss = cb_params.net_outputs
-            cur_time = time.time()
-            if (cur_time - cb_params.init_time) > self.run_time:
-                print("epoch: ", epoch_num, " step: ", step_num, " loss: ", loss)
-                run_context.request_stop()
-
     given = Problem()
     model = Model(network=given.net, loss_fn=given.net_loss, optimizer=given.net_opt)
     model.train(1_000_000, given.dataset, callbacks=[StopAtTime(run_time=0.002)])
@@ -92,22 +72,6 @@ def test_stop_at_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_best_checkpoint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class SaveCallback(Callback):
-        def __init__(self, eval_model, ds_eval):
-            super().__init__()
-            self.model = eval_model
-            self.ds_eval = ds_eval
-            self.acc = 0
-
-        def step_end(self, run_context):
-            cb_params = run_context.original_args()
-            result = self.model.eval(self.ds_eval)
-            if result["accuracy"] > self.acc:
-                self.acc = result["accuracy"]
-                file_name = str(self.acc) + ".ckpt"
-                save_checkpoint(save_obj=cb_params.train_network, ckpt_file_name=file_name)
-                print("Save the maximum accuracy checkpoint,the accuracy is", self.acc)
-
     given = Problem()
     model = Model(given.net, given.net_loss, given.net_opt, metrics={"accuracy"})
     saved = SaveCallback(model, given.dataset)

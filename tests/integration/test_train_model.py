@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import opscope
+from helpers.guide_callbacks import SaveCallback, StopAtTime
 from opscope.messages import forget_said
 from opscope.train import (
     F1,
@@ -32,7 +32,6 @@ from opscope.train import (
     RunContext,
     SummaryCollector,
     load_checkpoint,
-    save_checkpoint,
 )
 
 PLAIN = ("begin", "epoch_begin", "step_begin", "step_end", "epoch_end", "end")
@@ -108,25 +107,6 @@ def test_the_guides_callbacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_guides_stop_at_time(capsys: pytest.CaptureFixture[str]) -> None:
-    class StopAtTime(Callback):
-        def __init__(self, run_time: float) -> None:
-            super(StopAtTime, self).__init__()  # noqa: UP008 - as the guide has it
-            self.run_time = run_time * 60
-
-        def begin(self, run_context: RunContext) -> None:
-            cb_params = run_context.original_args()
-            cb_params.init_time = time.time()
-
-        def step_end(self, run_context: RunContext) -> None:
-            cb_params = run_context.original_args()
-            epoch_num = cb_params.cur_epoch_num
-            step_num = cb_params.cur_step_num
-            loss = cb_params.net_outputs
-            cur_time = time.time()
-            if (cur_time - cb_params.init_time) > self.run_time:
-                print("epoch: ", epoch_num, " step: ", step_num, " loss: ", loss)
-                run_context.request_stop()
-
     noted = Recorder()
     model().train(50, batches(), callbacks=[StopAtTime(-1), noted])
     assert capsys.readouterr().out.startswith("epoch:  1  step:  1  loss:  tensor(")
@@ -136,22 +116,6 @@ def test_the_guides_stop_at_time(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_guides_best_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class SaveCallback(Callback):
-        def __init__(self, eval_model: Model, ds_eval: Any) -> None:
-            super(SaveCallback, self).__init__()  # noqa: UP008 - as the guide has it
-            self.model = eval_model
-            self.ds_eval = ds_eval
-            self.acc = 0
-
-        def step_end(self, run_context: RunContext) -> None:
-            cb_params = run_context.original_args()
-            result = self.model.eval(self.ds_eval)
-            if result["accuracy"] > self.acc:
-                self.acc = result["accuracy"]
-                file_name = str(self.acc) + ".ckpt"
-                save_checkpoint(save_obj=cb_params.train_network, ckpt_file_name=file_name)
-                print("Save the maximum accuracy checkpoint,the accuracy is", self.acc)
-
     monkeypatch.chdir(tmp_path)
     made = model()
     best = SaveCallback(made, batches())

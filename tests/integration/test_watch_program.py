@@ -13,33 +13,13 @@ import pytest
 
 from helpers.forked import forked_opscope as opscope
 from helpers.forked import launched
-
-SCRIPT = """
-import os, signal, sys
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-model = nn.Linear(3, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-def train():
-    for step in range(6):
-        optimizer.zero_grad()
-        out = model(torch.randn(4, 3))
-        loss = (out * 0).log().sum() if step == 2 else out.square().sum()
-        loss.backward()
-        optimizer.step()
-        print("step", step, flush=True)
-
-{rest}
-"""
-ORIGIN = "origin: train.py:14\n"
+from helpers.scripts import LOG_OF_ZERO
+from helpers.scripts import ORIGIN_OF_LOG_OF_ZERO as ORIGIN
 
 
 def run(folder: Path, rest: str, *options: str, **environ: str) -> Any:
     """The script with this at its end, under opscope."""
-    (folder / "train.py").write_text(SCRIPT.format(rest=textwrap.dedent(rest)))
+    (folder / "train.py").write_text(LOG_OF_ZERO + textwrap.dedent(rest))
     words = ("run", "--run-dir", "out", "--no-page", *options, "train.py")
     done = opscope(*words, cwd=folder, **environ)
     assert "internal error" not in done.stderr, done.stderr
@@ -122,14 +102,13 @@ def test_going_on(tmp_path: Path) -> None:
 
 def test_hits_survive_a_kill(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
-        SCRIPT.format(
-            rest=textwrap.dedent(
-                """
-                import opscope
-                opscope.on_hit(lambda hit: os.kill(os.getpid(), signal.SIGKILL))
-                train()
-                """
-            )
+        LOG_OF_ZERO
+        + textwrap.dedent(
+            """
+            import opscope
+            opscope.on_hit(lambda hit: os.kill(os.getpid(), signal.SIGKILL))
+            train()
+            """
         )
     )
     done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)

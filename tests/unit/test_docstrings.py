@@ -1,4 +1,4 @@
-"""Docstrings: what functions do is said in the imperative, and examples in them are true."""
+"""Docstrings say what a thing is or does, not a question it answers; their examples are true."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import opscope
 
 PACKAGE = Path(opscope.__file__).parent
 QUESTIONS = ("what", "whether", "where", "which", "how", "who", "when", "why")
-NOT_YET = ("capture", "judge", "native", "record", "views")
-"""Packages in which functions are still described by the question they answer."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FILES = sorted(PACKAGE.rglob("*.py"))
 WITH_EXAMPLES = [
     path
@@ -24,25 +23,52 @@ WITH_EXAMPLES = [
 ]
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions of a file, but for properties, which are things."""
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of all docstrings of a file, those of attributes among them."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            marks = "".join(map(ast.dump, node.decorator_list))
-            if "property" not in marks and "setter" not in marks:
-                yield node
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        documented = isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS))
+        before: ast.AST | None = node if documented else None
+        for statement in body:
+            if documented_by(statement, before):
+                yield statement.lineno, statement.value.value
+            before = statement
 
 
-def test_functions_are_told_to_do_something() -> None:
+def documented_by(statement: ast.stmt, before: ast.AST | None) -> bool:
+    """Tell whether a statement is the docstring of what comes before it."""
+    if not isinstance(before, (ast.Module, ast.ClassDef, *FUNCTIONS, ast.Assign, ast.AnnAssign)):
+        return False
+    text = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
+
+
+def test_no_docstring_is_a_question() -> None:
     found = []
     for path in FILES:
-        if path.relative_to(PACKAGE).parts[0] in NOT_YET:
-            continue
-        for function in functions(path):
-            said = (ast.get_docstring(function) or "-").split()[0].strip(",").lower()
-            if said in QUESTIONS:
-                found.append(f"{path.relative_to(PACKAGE)}:{function.lineno} {function.name}")
+        for line, text in docstrings(path):
+            if text.split()[0].strip(",").lower() in QUESTIONS:
+                found.append(f"{path.relative_to(PACKAGE)}:{line} {text[:60]}")
     assert found == []
+
+
+def test_questions_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""What is here."""\n'
+        "X = 1\n"
+        '"""Whether it is."""\n'
+        "class C:\n"
+        '    """Where it is."""\n'
+        "    a: int = 0\n"
+        '    """How many."""\n'
+        "    def m(self):\n"
+        '        """Which one."""\n'
+        '        print("What is no docstring")\n'
+    )
+    assert [line for line, _ in docstrings(path)] == [1, 3, 5, 7, 9]
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(PACKAGE)))

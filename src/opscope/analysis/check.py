@@ -28,20 +28,20 @@ INCLUDED = (str(Phase.SETUP), str(Phase.DATA), str(Phase.EVAL))
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found, in the order of steps, ranks and execution."""
+    """The findings of a check, in the order of steps, ranks and execution."""
 
     hits: list[Hit]
     unchecked: list[Unchecked] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the recording itself lacks."""
+    """Sentences on what the recording itself lacks."""
     values: int = 0
-    """How often a value was checked by a watchpoint."""
+    """The number of times that a watchpoint checked a value."""
     harmless: list[Note] = field(default_factory=list)
     """NaN and Inf in batches that the script skipped, or that were masked: no hits."""
 
     @property
     def unchecked_values(self) -> int:
-        """How often a value could not be checked by a watchpoint."""
+        """The number of times that a watchpoint could not check a value."""
         return sum(each.count for each in self.unchecked)
 
     def to_json(self) -> dict[str, Any]:

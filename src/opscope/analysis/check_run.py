@@ -45,7 +45,7 @@ class RunCheck:
     ) -> None:
         self.hits: list[Hit] = []
         self.notes: list[Note] = []
-        """What did no harm."""
+        """Notes on what did no harm."""
         self.signatures: dict[int, int] = {}
         """By step: a number that is another one if some parameter is."""
         self._run = run
@@ -55,7 +55,7 @@ class RunCheck:
         self._nodes = rank.nodes
         self._records = {record.step: record for record in rank.steps}
         self.facts = rank.facts
-        """What only the training itself knew."""
+        """Facts that only the training itself knew."""
         self._watchpoints = [w for w in watchpoints if self._can_be_checked(w)]
         self._bad_inputs: Mapping[int, Sequence[int]] = {}
         self.evaluator = Evaluator(

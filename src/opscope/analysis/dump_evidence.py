@@ -1,4 +1,4 @@
-"""What the tensors of a dump tell, each read once for all watchpoints."""
+"""Evidence from the tensors of a dump, each read once for all watchpoints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NEEDS = {
     "range_percentage": ("min", "max", "nan", "negative", "positive"),
     "derivative": ("mean", "l2"),
 }
-"""What a row must have for a threshold to be checked."""
+"""The columns a row must have for a threshold to be checked."""
 _UNKNOWN = Difference(np.nan, np.nan, np.nan, 0, 0, 0, 0)
 
 
@@ -76,7 +76,7 @@ class DumpEvidence:
         self._values = values
         self._chains = chains
         self.begin = 0
-        """Where the step that is checked begins among all values."""
+        """The place among all values at which the step that is checked begins."""
         self.problems: list[str] = []
         count = len(values.records)
         self.is_whole: Flags = np.zeros(count, bool)

@@ -1,4 +1,4 @@
-"""What `opscope.open` gives: a run or a dump, questions to ask it, and checks of it."""
+"""The result of `opscope.open`: a run or a dump, questions to ask it, and checks of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows alone tell of elements in a range and of changes: not all, but some for certain."""
+"""Evidence from rows alone of elements in a range and of changes: some of it for certain."""
 
 from __future__ import annotations
 

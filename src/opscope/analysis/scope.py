@@ -13,7 +13,7 @@ NO_COUNTS: Counts = MappingProxyType({})
 
 
 class Scope(NamedTuple):
-    """Which steps and phases of a rank are checked."""
+    """The steps and phases of a rank that are checked."""
 
     rank: int
     wants_step: Callable[[int], bool]

@@ -1,4 +1,4 @@
-"""How far two arrays are apart, in a few numbers."""
+"""The distance of two arrays, in a few numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.arrays.picked import Picked, difference
 
 @dataclass
 class _Apart:
-    """What has been found so far."""
+    """The findings so far."""
 
     differing: int = 0
     """Elements that are not equal."""

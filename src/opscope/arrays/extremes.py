@@ -1,4 +1,4 @@
-"""Where the extreme elements and those that are not finite are."""
+"""The places of extreme elements and of those that are not finite."""
 
 from __future__ import annotations
 

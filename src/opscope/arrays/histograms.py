@@ -1,4 +1,4 @@
-"""How many elements lie where."""
+"""Counts of elements between edges."""
 
 from __future__ import annotations
 

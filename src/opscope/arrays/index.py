@@ -15,7 +15,7 @@ _INDEX = re.compile(f"{_WHOLE}(?:(:){_WHOLE}(?:(:){_WHOLE})?)?", re.ASCII)
 
 
 class Span(NamedTuple):
-    """What is taken of one axis: `count` elements from `start` on, each `step` after the last."""
+    """The part taken of one axis: `count` elements from `start` on, each `step` after the last."""
 
     start: int
     step: int

@@ -90,4 +90,4 @@ PARTS: dict[str, Callable[[Picked, Arguments], Data]] = {
         picked, _kind(args), whole(args, "first", 0), whole(args, "count", 32)
     ),
 }
-"""What can be asked for."""
+"""The questions that can be asked."""

@@ -1,4 +1,4 @@
-"""What is looked at of an array: a slice, or its difference to another, as rows and columns."""
+"""The part of an array that is looked at: a slice, or a difference, as rows and columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLE = 1 << 18
 _LONG = 256
 """A longer row alone is folded into several."""
 _SQUARE = 64.0
-"""How far from a square a folded row may be."""
+"""The greatest ratio of sides that a folded row may have."""
 
 
 class Tolerance(NamedTuple):
@@ -106,7 +106,7 @@ class Picked:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether there are so many elements that `sample` has only some of them."""
+        """True if there are so many elements that `sample` has only some of them."""
         return self.size > PART
 
     def sample(self) -> Array:

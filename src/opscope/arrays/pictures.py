@@ -19,7 +19,7 @@ _KERNEL = 31
 
 
 class Kind(NamedTuple):
-    """What a value is as pictures."""
+    """The form of a value as pictures."""
 
     kind: str
     """filters, images, channels or attention."""

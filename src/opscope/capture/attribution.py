@@ -1,4 +1,4 @@
-"""What an operator is about: the forward node of a gradient, a parameter; and its phase."""
+"""The subject of an operator and its phase: the forward node of a gradient, or a parameter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from opscope.events import Node, Output, Outside, Phase, Source
 GradNode = tuple[int, str, Tensor | None]
 """The number and the name of an autograd node, and the tensor to whose gradient it adds, if any."""
 Subject = Node | Outside | str | tuple[str, ...] | None
-"""What an operator is about: a forward node, a parameter, or the names of several."""
+"""The subject of an operator: a forward node, a parameter, or the names of several."""
 UNKNOWN = Outside("outside", "")
 _ACCUMULATE = 2**64 - 1
 """The sequence number of every AccumulateGrad node."""
@@ -101,7 +101,7 @@ class Attribution:
 
 
 def _updates(operator: Operator, sources: list[Source]) -> bool:
-    """Whether an operator after backward, outside modules, works on gradients or parameters.
+    """Tell whether an operator after backward, outside modules, works on gradients or parameters.
 
     With gradients on, only what writes to one of them does; all else is computed for a loss.
     """
@@ -111,7 +111,7 @@ def _updates(operator: Operator, sources: list[Source]) -> bool:
 
 
 def _is_updated(source: Source) -> bool:
-    """Whether a value is a parameter, a gradient, or was made of them after forward."""
+    """Tell whether a value is a parameter, a gradient, or was made of them after forward."""
     if source.subject:
         return True
     return source.__class__ is Output and source.node.phase in _AFTER_FORWARD

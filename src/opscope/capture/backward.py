@@ -76,5 +76,5 @@ class BackwardCalls:
             self._begin_forward()
 
     def _sees_forward(self) -> bool:
-        """Whether it will be seen that an operator is differentiable."""
+        """Tell whether the differentiable operators of a forward will be seen."""
         return self._program.watch.recording and not levels_of_grad()

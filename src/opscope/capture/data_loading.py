@@ -1,4 +1,4 @@
-"""What a DataLoader runs in this process, and the batches it gives."""
+"""The work of DataLoaders in this process, and the batches they give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DataLoading:
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:
-        """What runs in here loads data, and none of its modules is a network."""
+        """Treat this block as loading of data, and none of its modules as a network."""
         state = self._program.threads.local.state
         scope, phase = state.scope, state.phase
         state.scope = self._program.threads.root.data()

@@ -18,6 +18,7 @@ from opscope.capture.threads import Threads
 from opscope.events import Call, Node, Output, Outside, Source, Value, Want
 from opscope.native import shared
 from opscope.pipeline import Pipeline, Plan
+from opscope.stats.devices import stream_of
 from opscope.stats.record import INPUT, OUTPUT
 
 # Plain ints: testing an enum's flag makes an enum, per operator.
@@ -49,8 +50,8 @@ class Delivery:
     ) -> None:
         """Rows of inputs, where no sink wants the tensors themselves."""
         stream = 0
-        if tensors and tensors[0].is_cuda:
-            stream = _stream_of(tensors[0])
+        if tensors and not tensors[0].is_cpu:
+            stream = stream_of(tensors[0])
         self.pipeline.meter.moments.extend((index, stream, time.time_ns() // 1000))
         if flags & _INPUT_STATS:
             wanted = [not (s.__class__ is Output and s.uninitialised) for s in sources]
@@ -107,8 +108,8 @@ class Delivery:
         if sources is None:
             sources = node.sources
         stream = 0
-        if tensors and tensors[0].is_cuda:
-            stream = _stream_of(tensors[0])
+        if tensors and not tensors[0].is_cpu:
+            stream = stream_of(tensors[0])
         call = Call(node, self.step, index, stream, time.time_ns() // 1000, pass_number)
         values = [
             Value(slot, tensor, source)
@@ -204,12 +205,6 @@ def _memory_of(tensor: Tensor) -> int:
         return int(torch._C._storage_id(tensor))
     except NotImplementedError:
         return -id(tensor)
-
-
-def _stream_of(tensor: Tensor) -> int:
-    """The id of the current stream on a tensor's device."""
-    found: int = torch._C._cuda_getCurrentStream(tensor.get_device())[0]
-    return found
 
 
 @contextlib.contextmanager

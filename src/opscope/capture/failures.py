@@ -1,4 +1,4 @@
-"""What is said when something goes wrong inside opscope, or a device fails while it looks."""
+"""The messages for failures inside opscope, and of devices while it looks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opscope.messages import say_once
 
 
 def is_of_device(error: BaseException | str) -> bool:
-    """Whether an error is one of a device, that we only happened to meet first."""
+    """Tell whether an error is one of a device, that we only happened to meet first."""
     kind = getattr(torch, "AcceleratorError", None)
     return (kind is not None and isinstance(error, kind)) or "CUDA error" in str(error)
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an exception comes from our code, or is the script's and only passes through it.
+    """Tell whether an exception comes from our code, or is the script's and only passes through it.
 
     A signal's handler runs wherever Python is just then, and may raise.
     """

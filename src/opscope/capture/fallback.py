@@ -78,7 +78,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         watch.attribution.current_grad_node = self._current_grad_node
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
-        """Whether operators are recorded; the rest is for native code."""
+        """Switch the recording of operators on or off; the other arguments are for native code."""
         if recording != self._pushed:
             self._pushed = recording
             if recording:
@@ -158,7 +158,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             report_failure(error)
 
     def _note_outputs(self, begun: Begun, produced: list[Tensor | None]) -> None:
-        """Where the outputs come from is known from here on."""
+        """Note that the outputs come from this operator."""
         operator, tensors, key = begun.operator, begun.tensors, self._watch.key
         rewritten = {id(tensor) for tensor in begun.written}
         for output, tensor in zip(begun.node.outputs, produced, strict=False):
@@ -176,7 +176,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         watch.known.put_view(watch.key(view), watch.key(base), watch.source_of(base), source, call)
 
     def _note_crossings(self, begun: Begun) -> None:
-        """Which inputs come from another call than the latest one of their node."""
+        """Note the inputs that come from another call than the latest one of their node."""
         watch, step = self._watch, self._watch.step
         if self._latest[0] != step:
             self._latest = step, {}
@@ -239,7 +239,7 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
 
 
 class Numbering:
-    """Which operator made which of autograd's nodes, told by numbers that are made before it runs.
+    """Finds which operator made which of autograd's nodes, by numbers that are made before it runs.
 
     CopySlices gets its number only after the operator that wrote in place to a view.
     """

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Framework:
-    """How a framework is recognised and watched."""
+    """One framework: how to recognise it in a script and how to watch it."""
 
     module: str
-    """What a script imports."""
+    """The module that a script imports."""
     title: str
     install: str
     capture: Callable[[Pipeline, Callable[[], int], bool], Capture]

@@ -15,7 +15,7 @@ _KEYS = (
 
 
 def _above() -> Any:
-    """What lies above the operators themselves, but for autograd."""
+    """Return the dispatch keys above the operators themselves, but for autograd."""
     keys: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.Python)
     for name in _KEYS[1:]:
         keys = keys.add(getattr(torch._C.DispatchKey, name))

@@ -11,7 +11,7 @@ from opscope.stats.torch_values import storage_start, unsupported_reason
 
 
 class Writes(Protocol):
-    """What knows of operators that write."""
+    """Tells holders before an operator writes to memory they hold."""
 
     def hold(self, storage: int) -> None:
         """Have writes to this memory announced."""
@@ -30,7 +30,7 @@ class Held:
         self._original = weakref.ref(tensor)
 
     def is_of(self, tensor: Tensor) -> bool:
-        """Whether it is this tensor, or a copy of it."""
+        """Tell whether this holds `tensor`, be it itself or a copy."""
         return self._original() is tensor
 
 

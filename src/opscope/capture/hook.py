@@ -51,7 +51,7 @@ class Hook:
     """The observer at work for one capture. One at a time is active in a process: the latest."""
 
     natively = True
-    """Whether known call sites are seen to natively; otherwise Python is told of every call."""
+    """True if known call sites are handled natively; otherwise Python is told of every call."""
     _active: ClassVar[Hook | None] = None
 
     def __init__(self, module: ModuleType, watch: OperatorWatch, row_function: int) -> None:
@@ -182,7 +182,7 @@ class Hook:
         calls.crossings.frombytes(crossings)
 
     def set_state(self, recording: bool, many: bool, revision: int) -> None:
-        """Whether operators are recorded, may run in several threads, and which plans hold."""
+        """Tell native code whether to record, whether in several threads, and which plans hold."""
         state = (recording, many or not self.natively, revision)
         if state != self._state:
             self._state = state
@@ -213,7 +213,7 @@ class Hook:
 
 
 def _operator(name: str, overload: str) -> Operator | None:
-    """What is known of an operator that has not been seen before; None: not to be watched."""
+    """Return an operator that has not been seen before; None if it is not to be watched."""
     try:
         return Operator.named(name, overload)
     except RuntimeError:  # it was taken back meanwhile

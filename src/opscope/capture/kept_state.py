@@ -1,4 +1,4 @@
-"""What a hit saves of training: the batch and random states of a step, parameters, optimizers."""
+"""The state that a hit saves: batch and random states of a step, parameters, optimizers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from opscope.capture.held_tensors import Held, HeldTensors
 from opscope.capture.parameters import Names
 from opscope.events import Outside, Snapshot
+from opscope.stats.devices import used_kinds
 
 _BYTES = 256 << 20
 """More than this is not kept alive longer than the program would."""
@@ -67,7 +68,7 @@ class KeptState:
         self._batch[name] = self.held.hold(tensor), self._called
 
     def begin_pass(self) -> None:
-        """What was there when the network was last called is of the pass before."""
+        """Let go of the batch of the pass before: what was there at the network's last call."""
         if self._holds:
             return
         came_since = [
@@ -84,7 +85,7 @@ class KeptState:
         self._called += 1
 
     def end_backward(self) -> None:
-        """What comes in from now on is another micro-batch."""
+        """Take what comes in from now on as another micro-batch."""
         self._is_over = True
 
     def hold(self) -> None:
@@ -121,10 +122,11 @@ class RandomStates:
         # `numpy.random.get_state` takes a hundred times as long as a copy.
         now = _numpy_state(numpy.random.get_bit_generator())  # type: ignore[attr-defined]
         self._numpy = None if now is None else bytes(now)
-        self._cuda: list[Tensor] = []
-        if torch.cuda.is_initialized():
-            count = torch.cuda.device_count()
-            self._cuda = [torch.cuda.get_rng_state(index) for index in range(count)]
+        self._devices = {
+            f"{name}:{index}": state
+            for name, kind in used_kinds(torch)
+            for index, state in enumerate(kind.random_states(torch))
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Each state under the name of what has it."""
@@ -134,7 +136,7 @@ class RandomStates:
             states["python"] = _whole(numbers)
         if self._numpy is not None:
             states["numpy"] = _whole(memoryview(self._numpy).cast("I"))
-        return states | {f"cuda:{index}": state for index, state in enumerate(self._cuda)}
+        return states | self._devices
 
 
 _NumpyState = ctypes.c_uint32 * 625
@@ -178,7 +180,7 @@ def _facts(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a setting can be written as it is; `betas` are a tuple."""
+    """Tell whether a setting can be written as it is; `betas` are a tuple."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, int | float | str | bool | None)

@@ -1,4 +1,4 @@
-"""Which tensor comes from where: the sources of a step's inputs."""
+"""The sources of tensors: which node or which place outside each comes from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class KnownTensors(Protocol):
     """Tensors are named by a key, which is true while the tensor lives; a call by its index."""
 
     def get(self, key: int) -> Source | None:
-        """Where a tensor comes from, or None."""
+        """Return the source of a tensor, or None if it is not known."""
 
     def call_of(self, key: int) -> int:
         """The call that made a tensor what it is; -1 if none of this step did."""
@@ -41,7 +41,7 @@ _Maker = tuple[Source, int]
 
 
 class _Shared:
-    """What tensors that share memory have in common: what wrote to it last."""
+    """Memory that several tensors share, with the node that wrote to it last."""
 
     __slots__ = ("writer",)
 
@@ -50,7 +50,7 @@ class _Shared:
 
 
 class _Entry(NamedTuple):
-    """What is known of a tensor: `maker` holds as long as `writer` is the last one."""
+    """The source of one tensor: `maker` holds as long as `writer` is the last one."""
 
     maker: _Maker
     shared: _Shared

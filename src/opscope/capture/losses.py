@@ -11,13 +11,14 @@ from torch import Tensor
 from opscope.capture.guards import plain_torch
 from opscope.capture.watching import OperatorWatch
 from opscope.events import Loss, Node, Output
+from opscope.stats.devices import is_late
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
 from opscope.stats.torch_values import unsupported_reason
 
 
 class Losses:
-    """What backward starts from in the step under way."""
+    """The tensors that backward starts from in the step under way."""
 
     def __init__(self, watch: OperatorWatch) -> None:
         self._watch = watch
@@ -65,9 +66,9 @@ class Losses:
                     self._noted.append((self._value_of(loss), None, None))
 
     def _value_of(self, loss: Tensor) -> Callable[[], float]:
-        """A loss as it is now; on a GPU it is known only when the step's rows are."""
+        """Take a loss as it is now; on a GPU it is known only when the step's rows are."""
         with plain_torch():
-            if not loss.is_cuda:
+            if not is_late(loss):
                 number = _number(loss)
                 return lambda: number
             buffer = bytearray(ROW_BYTES)

@@ -35,7 +35,7 @@ class Site:
         self.first = first
         self.more: list[Node] | None = None
         self.at = at
-        """Where its marks are."""
+        """The place of its marks."""
 
     def add(self, node: Node) -> None:
         """A call of this site more often than in any pass before."""
@@ -57,7 +57,7 @@ class Marks:
         self._next = 0
 
     def add(self, serial: int) -> int:
-        """Where the marks of a new site are; its first call is under way."""
+        """Return the place for the marks of a new site, whose first call is under way."""
         if self._next == len(self.numbers):
             self.numbers = self.numbers * 2
             self.on_move()

@@ -1,4 +1,4 @@
-"""What is known of a torch operator from its schema, worked out once per overload."""
+"""The facts of a torch operator that follow from its schema, worked out once per overload."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _FILLING = {
 
 NEW, SEVERAL, VIEW = shared.NEW, shared.SEVERAL, shared.VIEW
 WRITE, NOTHING, GENERAL = shared.WRITE, shared.NOTHING, shared.GENERAL
-"""What an operator makes: one or several new tensors, one view of its first input, the one tensor
-it writes to, no tensor, or anything else."""
+"""The result of an operator: one or several new tensors, one view of its first input, the one
+tensor it writes to, no tensor, or anything else."""
 
 
 class Operator:
@@ -89,7 +89,7 @@ class Operator:
     def __init__(self, name: str, schema: Any, call: Callable[..., Any] | None = None) -> None:
         self.name = name
         self.call = call
-        """What runs it, where that is up to us."""
+        """The function that runs it, if running it is up to us."""
         full = schema.name if schema is not None else name
         namespace, _, base = full.rpartition("::")
         self.op_type = base if namespace in ("aten", "") else f"{namespace}_{base}"
@@ -122,7 +122,7 @@ class Operator:
         self.same_elements = full in _SAME_ELEMENTS
         self.converts = full == "aten::_to_copy"
         self.fills = full in _FILLING
-        """Whether its output is memory that kernels of the user's are likely to write to next."""
+        """True if its output is memory that kernels of the user's are likely to write to next."""
         tensors = any("Tensor" in str(r.type) for r in returns)
         single = (
             len(returns) == 1

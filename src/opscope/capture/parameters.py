@@ -181,7 +181,7 @@ class Names:
 
 
 def _minds_mode(module: nn.Module) -> bool:
-    """Whether a module does in eval mode what it does not in training."""
+    """Tell whether a module does in eval mode what it does not in training."""
     drops = isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0
     return drops or isinstance(module, nn.modules.batchnorm._BatchNorm)
 
@@ -191,7 +191,7 @@ def parameter_facts(
     optimizers: Sequence[torch.optim.Optimizer],
     stepping: torch.optim.Optimizer | None,
 ) -> list[ParameterFact]:
-    """What training does with each parameter, as `stepping` is about to step, if one is."""
+    """Describe what training does with each parameter as `stepping` is about to step, if one is."""
     owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
     own = {id(p) for p in _owned(stepping)} if stepping is not None else set()
     said, in_eval = names.said_of_modules(), names.in_eval_mode()
@@ -209,7 +209,7 @@ def parameter_facts(
 
 
 def bad_gradients(names: Names, stepping: torch.optim.Optimizer) -> list[str]:
-    """Which parameters of an optimizer have a gradient that is not finite now."""
+    """Name the parameters of an optimizer whose gradient is not finite now."""
     own = {id(p) for p in _owned(stepping)}
     return [
         name

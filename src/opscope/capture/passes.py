@@ -45,7 +45,7 @@ class Passes:
         """The next call and the next autograd number as they were when a backward had ended."""
 
     def begin_step(self) -> None:
-        """What comes now is of the first pass of a step."""
+        """Begin the first pass of a step."""
         for one in (self.training, self.evaluation):
             one.serial = next(self._serials)
             one.number = 0

@@ -18,7 +18,7 @@ from opscope.messages import say_once
 
 
 class Parent(Protocol):
-    """What is captured in this process, and has to make room for children."""
+    """The capture in this process, which has to make room for children."""
 
     def abandon(self) -> None:
         """Leave the files to the parent: this is a forked child."""
@@ -31,13 +31,13 @@ class Parent(Protocol):
 
 
 class Rank(Protocol):
-    """How a child joins the run. It is found by its name in a process that starts anew."""
+    """Lets a child join the run; found by its name in a process that starts anew."""
 
     def join(self) -> None:
         """Capture this process as a rank of the run, unless it is captured already."""
 
     def is_left_out(self) -> bool:
-        """Whether this process belongs to a run and is not captured."""
+        """Tell whether this process belongs to a run and is not captured."""
 
     def note_failure(self, error: BaseException) -> None:
         """This process ends with an exception."""

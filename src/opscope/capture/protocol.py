@@ -1,4 +1,4 @@
-"""What a session asks of a capture, whatever the framework."""
+"""The calls a session makes on a capture, whatever the framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Capture(Protocol):
     """Watches every operator of this process and tells a pipeline of them."""
 
     has_children: bool
-    """Whether ranks may run in children: then this process leaves the ranks' files to them."""
+    """True if ranks may run in children: then this process leaves the ranks' files to them."""
 
     @property
     def safe_points(self) -> Observers[int, bool]:
@@ -33,7 +33,7 @@ class Capture(Protocol):
 
     @property
     def opened(self) -> bool:
-        """Whether any operator was seen, so that the sinks were opened."""
+        """True once an operator was seen and the sinks were opened."""
 
     def start(self) -> None:
         """Begin with step 0."""
@@ -51,10 +51,10 @@ class Capture(Protocol):
         """The script says that a step ends here."""
 
     def name_classes(self, wanted: bool) -> None:
-        """Whether scopes that are new from here on have the class of their module in the name."""
+        """Name scopes that are new from here on with the class of their module, or without."""
 
     def is_replicated(self) -> bool:
-        """Whether a module runs as a replica of those of other ranks."""
+        """Tell whether a module runs as a replica of those of other ranks."""
 
     def link_recorder(self, note_node: int, mute: int) -> None:
         """Before the start: have native code told of the node of each call, and of our own code."""

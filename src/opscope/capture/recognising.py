@@ -1,4 +1,4 @@
-"""What the parts of a program are: networks, batches, optimizers, the backward of a step."""
+"""Recognises the parts of a program: networks, batches, optimizers, the backward of a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchMode
 
 
 def has_parameters(module: nn.Module) -> bool:
-    """Whether a module is a network: losses and transforms have nothing to learn."""
+    """Tell whether a module is a network: losses and transforms have nothing to learn."""
     for part in (module, *module._modules.values()):  # where most networks have some
         if part is not None and any(each is not None for each in part._parameters.values()):
             return True
@@ -23,7 +23,7 @@ def has_parameters(module: nn.Module) -> bool:
 
 
 def ends_in_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of autograd's engine is the backward of a step, not part of its loss.
+    """Tell whether a call of autograd's engine is the backward of a step, not part of its loss.
 
     `autograd.grad(create_graph=True)` makes a part of a loss, such as a penalty, or the inner step
     of two; only `torch.func.grad` calls it for good, at its outermost level.
@@ -33,7 +33,7 @@ def ends_in_gradients(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def levels_of_grad() -> int:
-    """How many `torch.func.grad` and the like are under way."""
+    """Count the calls of `torch.func.grad` and the like that are under way."""
     stack = torch._C._functorch.get_interpreter_stack() or []
     return sum(level.key() == torch._C._functorch.TransformType.Grad for level in stack)
 

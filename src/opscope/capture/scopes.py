@@ -15,7 +15,7 @@ MOST_ALIKE = 64
 
 
 class _Loader:
-    """What loads data: no module, whatever it is."""
+    """Stands for whatever loads data, which is no module."""
 
 
 _LOADER = _Loader()

@@ -1,4 +1,4 @@
-"""Where in the user's code an operator was called from."""
+"""The place in the user's code that an operator was called from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PLACES = 1 << 16
 
 
 user_files: dict[str, bool] = {}
-"""Whether a file name belongs to the user's code, for the names met so far."""
+"""The file names met so far, each with True if it belongs to the user's code."""
 
 
 def is_user_file(name: str) -> bool:
-    """Whether a file is the user's own or a library's, rather than torch, opscope or Python."""
+    """Tell whether a file is the user's or a library's, rather than torch, opscope or Python."""
     known = user_files.get(name)
     if known is None:
         known = not name.startswith(("<frozen ", _TORCH + "/", _OPSCOPE + "/"))
@@ -43,7 +43,7 @@ def is_user_file(name: str) -> bool:
 
 @functools.cache
 def is_compiled_file(name: str) -> bool:
-    """Whether a file is code that Inductor has written, or torch's own around such code.
+    """Tell whether a file is code that Inductor has written, or torch's own around such code.
 
     What runs there is not looked into.
     """
@@ -112,5 +112,5 @@ class Stacks:
 
 
 def is_recompute(stack: Stack) -> bool:
-    """Whether this stack is a checkpointed part of the forward run again inside backward."""
+    """Tell whether this stack is a checkpointed part of the forward run again inside backward."""
     return any(frame.file == _CHECKPOINT for frame in stack.frames)

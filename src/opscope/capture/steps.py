@@ -1,4 +1,4 @@
-"""When a step ends, told from hooks and patches: after every live optimizer has stepped.
+"""The end of steps, told from hooks and patches: after every live optimizer has stepped.
 
 Without any optimizer a step ends where the next one begins: at the call of a network after a
 backward or, as long as nothing has run backward, at a call from the same place again.
@@ -29,7 +29,7 @@ class StepClock:
         """Called when it turns out that optimizers are there, but none ever steps."""
         self._has_stepped = False
         self._backwards = 0
-        """How often something has run backward before any optimizer stepped."""
+        """The number of backwards before any optimizer stepped."""
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
@@ -37,7 +37,7 @@ class StepClock:
         self._manual = False
         self._by_optimizer = False
         self._trains = False
-        """Whether anything has run backward, ever."""
+        """True once anything has run backward."""
         self._went_backward = False
         self._trained_network = False
         self._places: set[object] = set()
@@ -45,24 +45,24 @@ class StepClock:
 
     @property
     def has_optimizer(self) -> bool:
-        """Whether any optimizer is alive."""
+        """True if any optimizer is alive."""
         return len(self._optimizers) > 0
 
     @property
     def is_loose(self) -> bool:
-        """Whether a backward has ended, but no call of a network will tell when a step begins."""
+        """True if a backward has ended, but no call of a network will tell when a step begins."""
         return self._counts_calls and self._went_backward and not self._places
 
     @property
     def is_whole(self) -> bool:
-        """Whether the step under way has all it needs, should the program end here."""
+        """True if the step under way has all it needs, should the program end here."""
         if self._by_optimizer or not self._counts_calls:
             return False
         return self._went_backward or (not self._trains and bool(self._places))
 
     @property
     def is_rest(self) -> bool:
-        """Whether the step under way has nothing yet that trains: neither forward nor backward."""
+        """True if the step under way has nothing yet that trains: neither forward nor backward."""
         return not self._went_backward and not self._trained_network
 
     def live(self) -> list[Any]:
@@ -133,7 +133,7 @@ class StepClock:
 
     @property
     def _counts_calls(self) -> bool:
-        """Whether steps are told from calls of networks, for lack of anything better."""
+        """True if steps are told from calls of networks, for lack of anything better."""
         return not self._manual and not self._optimizers
 
     def _end_if_all(self, skipped: bool) -> None:
@@ -146,7 +146,7 @@ class StepClock:
             self._end(skipped)
 
     def _have_all_stepped(self) -> bool:
-        """Whether all parameters that are optimized have been updated.
+        """Tell whether all parameters that are optimized have been updated.
 
         An optimizer whose parameters another one has updated is not waited for: people train with
         Adam first and go on with LBFGS.

@@ -1,4 +1,4 @@
-"""What capture keeps per thread: the scope it is in, the phase, and autograd's numbering."""
+"""The state that capture keeps per thread: its scope, its phase, and autograd's numbering."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ThreadState:
     def __init__(self, root: Scope) -> None:
         self.ident = threading.get_ident()
         self.admitted = False
-        """Whether it has run an operator."""
+        """True once it has run an operator."""
         self.home: ThreadState | None = None
         """The one thread whose autograd numbers it meets in backward, if there is only one."""
         self.scope = root
@@ -81,7 +81,7 @@ class ThreadState:
         self.depth = 0
         self.stepping: torch.optim.Optimizer | None = None
         self.nests = False
-        """Whether steps of optimizers may be under way inside each other."""
+        """True if steps of optimizers may be under way inside each other."""
         # A thread that Python did not start belongs to the autograd engine.
         self.autograd = not _started_by_python()
         self.backward_depth = 1 if self.autograd else 0

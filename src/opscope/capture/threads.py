@@ -24,7 +24,7 @@ class Threads:
     def __init__(self) -> None:
         self.root = Scope(ROOT, None, "")
         self.many = False
-        """Whether operators may run in several threads at once."""
+        """True if operators may run in several threads at once."""
         self.on_many: Callable[[], None] = lambda: None
         """Called when that may have changed."""
         self._lock = threading.Lock()

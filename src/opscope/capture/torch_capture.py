@@ -91,7 +91,7 @@ class TorchCapture:
 
     @property
     def opened(self) -> bool:
-        """Whether any operator was seen, so that the sinks were opened."""
+        """True once an operator was seen and the sinks were opened."""
         return self._pipeline.opened
 
     def reconsider(self) -> None:
@@ -100,11 +100,11 @@ class TorchCapture:
             self._set_recording(self._pipeline.reconsider(self._watch.step))
 
     def name_classes(self, wanted: bool) -> None:
-        """Whether scopes that are new from here on have the class of their module in the name."""
+        """Name scopes that are new from here on with the class of their module, or without."""
         self._program.with_class = wanted
 
     def is_replicated(self) -> bool:
-        """Whether a module runs as a replica of those of other ranks."""
+        """Tell whether a module runs as a replica of those of other ranks."""
         return any(
             isinstance(module, nn.parallel.DistributedDataParallel)
             for module in self._program.names.roots()
@@ -193,7 +193,7 @@ class TorchCapture:
             self._is_safe = True
 
     def _deliver_last(self, failed: bool) -> None:
-        """What there is of the step under way, which may be none; no step is whole that failed."""
+        """Deliver what there is of the step under way; no step is whole that failed."""
         complete = self._clock.is_whole and not failed
         rest = not complete and self._clock.is_rest and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)

@@ -1,4 +1,4 @@
-"""What else torch does that observing operators alone would misunderstand, or disturb."""
+"""Patches for what observing operators alone would misunderstand or disturb in torch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TorchPatches:
         return __init__
 
     def _patch_checkpoint(self) -> None:
-        """What a checkpoint runs again in backward runs in the scope it first ran in."""
+        """Have a checkpoint run again in backward in the scope it first ran in."""
         module = torch.utils.checkpoint
         name = "_checkpoint_without_reentrant_generator"
         if hasattr(module, f"{name}_impl"):  # from torch 2.15 on

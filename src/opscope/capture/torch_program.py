@@ -29,7 +29,7 @@ class TorchProgram:
     ) -> None:
         self.pipeline = pipeline
         self.with_class = with_class
-        """Whether new scopes have the class of their module in the name."""
+        """True if new scopes have the class of their module in the name."""
         self.threads = Threads()
         row_function = pipeline.meter.engine.row_function
         self.native = hook.load() if row_function else None
@@ -42,7 +42,7 @@ class TorchProgram:
         self.patches = Patches()
         self.kept: KeptState | None = None
         self.seen_by: hook.Hook | Fallback | None = None
-        """What tells of operators."""
+        """The observer that tells of operators."""
         self.follows_modules = False
         self.safe_points: Observers[int, bool] = Observers()
         """Told where training may be ended: of the step, and whether its update is to come."""
@@ -67,7 +67,7 @@ class TorchProgram:
         self.patches.undo()
 
     def set_recording(self, wanted: bool, counts_calls: bool) -> None:
-        """Whether operators are recorded; module calls are followed also where they count steps."""
+        """Switch the recording of operators; follow module calls also where they count steps."""
         self.watch.recording = wanted
         self.follows_modules = wanted or counts_calls
         self._tell_state()
@@ -88,7 +88,7 @@ def say_compiled() -> None:
 
 @contextlib.contextmanager
 def never_ending_training() -> Iterator[None]:
-    """What fails in here is told, and training goes on."""
+    """Tell of what fails in this block, and let training go on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - watching must never end training

@@ -21,6 +21,7 @@ from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
 from opscope.events import ParameterFact
+from opscope.stats.devices import is_late
 
 _STEP = next(
     constant
@@ -73,7 +74,7 @@ class Updates:
         return with_closure
 
     def _skips_by_itself(self, optimizer: Optimizer) -> bool:
-        """Whether a fused optimizer will leave the parameters alone, as a gradient scaler says.
+        """Tell whether a fused optimizer will skip the update, as a gradient scaler says.
 
         On a GPU that is known only with the step's rows, unless we wait for them.
         """
@@ -81,13 +82,13 @@ class Updates:
         if not isinstance(found, Tensor):
             return False
         self._program.losses.add_withheld(found)
-        if found.is_cuda and not self._program.pipeline.strict:
+        if is_late(found) and not self._program.pipeline.strict:
             return False
         with plain_torch():
             return bool(found.item())
 
     def _look_before_update(self, optimizer: Optimizer) -> None:
-        """What went wrong so far must not reach the parameters unseen."""
+        """Judge what went wrong so far before it can reach the parameters."""
         program = self._program
 
         def facts() -> list[ParameterFact]:

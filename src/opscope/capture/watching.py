@@ -1,4 +1,4 @@
-"""What capture does about an operator: finds its node, its inputs and outputs, and tells of them.
+"""Finds the node of an operator, its inputs and outputs, and tells the pipeline of them.
 
 `OperatorWatch.begin` is called before an operator runs and `finish` after it, by the native
 observer for call sites it does not know yet, and for every operator by the fallback without
@@ -63,7 +63,7 @@ _ACCUMULATING = {
     *("detach", "clone", "copy_", "add", "add_"),
     "_sparse_coo_tensor_with_dims_and_tensors",
 }
-"""What autograd does to make an incoming gradient a parameter's `.grad`."""
+"""The operators by which autograd makes an incoming gradient a parameter's `.grad`."""
 _AFTER_FORWARD = (BACKWARD, OPTIMIZER)
 _GRAPHS = {EVAL: EVAL_GRAPH, SETUP: SETUP_GRAPH, DATA: DATA_GRAPH}
 _FREE = contextlib.nullcontext()
@@ -126,7 +126,7 @@ class OperatorWatch:
         known: KnownTensors,
     ) -> None:
         self.key = key
-        """What a tensor is known by."""
+        """Returns the key a tensor is known by."""
         self.hook: Hook | None = None
         self.pipeline = pipeline
         self.threads = threads
@@ -297,7 +297,7 @@ class OperatorWatch:
         return found
 
     def source_of(self, tensor: Tensor) -> Source:
-        """What produced `tensor` in this step, or where it came from."""
+        """Return the output of this step that `tensor` is, or the place outside it came from."""
         return self.known.get(self.key(tensor)) or self.outside(tensor)
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
@@ -442,12 +442,12 @@ class OperatorWatch:
 
     @property
     def has_calls(self) -> bool:
-        """Whether any operator ran in the step under way."""
+        """True if any operator ran in the step under way."""
         return bool(self.calls.nodes)
 
     @property
     def raised(self) -> bool:
-        """Whether an operator of the step under way raised."""
+        """True if an operator of the step under way raised."""
         return any(node.raised for node in self.calls.nodes)
 
     def begin_step(self, step: int) -> None:

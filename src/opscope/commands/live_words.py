@@ -1,4 +1,4 @@
-"""What `ctl` and `attach` have in common: arguments, orders made of words, and lines to print."""
+"""Shared by `ctl` and `attach`: arguments, orders made of words, and lines to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON and CSV for programs."""
+"""Printing for commands: tables for people, JSON and CSV for programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def print_wrapped(text: str, indent: int = 2) -> None:
 _HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
 _GROUP_COLUMNS = ("steps", "hits", *_HIT_COLUMNS[1:])
 _SAME = ("label", "condition", "rank", "name", "io", "slot", "parameter")
-"""What hits of a group have in common."""
+"""The fields that hits of a group have in common."""
 
 
 def _hit_row(hit: Mapping[str, Any]) -> list[Any]:

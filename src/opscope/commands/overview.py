@@ -1,4 +1,4 @@
-"""What `opscope show RUN` prints: a whole run at a glance."""
+"""The output of `opscope show RUN`: a whole run at a glance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a dump lie; the names are part of its format.
+"""The places of a dump's files; the names are part of its format.
 
 ```
 {path}/.rank_N.lock                      held while rank N writes

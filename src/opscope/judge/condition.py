@@ -1,4 +1,4 @@
-"""What a condition is: its names, its parameters with their limits, and what it looks at."""
+"""The parts of a condition: its names, its parameters with their limits, and what it looks at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TENSOR, WEIGHT, ACTIVATION, GRADIENT, TRAINING = (
     "gradient",
     "training",
 )
-"""What a condition is about; "training" are those that look at more than single values."""
+"""The subjects of conditions; "training" are those that look at more than single values."""
 STEPS = "steps_ge"
 
 
@@ -35,12 +35,12 @@ class Parameter:
     high: float = math.inf
     default: float | None = None
     above: bool = False
-    """Whether `low` itself is too low."""
+    """True if `low` itself is too low."""
     only_support: bool = False
 
     @property
     def allowed(self) -> str:
-        """What a value must be, in words."""
+        """The values that are allowed, in words."""
         if self.name == "equal_nan":
             return "0 or 1"
         if self.low == -math.inf:
@@ -67,14 +67,14 @@ class Condition:
     target: str
     summary: str
     check: Check | None = None
-    """What it says of some values at once, by their numbers."""
+    """The function that judges some values at once, by their numbers."""
     parameters: tuple[Parameter, ...] = ()
     advice: str = ""
-    """What helps, where that does not depend on the case."""
+    """The advice given, if it is the same in all cases."""
     nonfinite: bool = False
-    """Whether a hit means that a NaN or Inf turned up."""
+    """True if a hit means that a NaN or Inf turned up."""
     needs_change: bool = False
-    """Whether it compares a value with that of the step before."""
+    """True if it compares a value with that of the step before."""
     needs_range: bool = False
     first_step_only: bool = False
     check_of: Callable[[str], Check] | None = None
@@ -93,7 +93,7 @@ class Condition:
 
     @property
     def defaults(self) -> dict[str, float]:
-        """What parameters are unless given."""
+        """The parameters that have a default, with it."""
         return {p.name: p.default for p in self.parameters if p.default is not None}
 
 

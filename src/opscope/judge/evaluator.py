@@ -66,12 +66,12 @@ class Evaluator:
 
     @property
     def soundness(self) -> Soundness:
-        """What is known of the values of the step under way."""
+        """The soundness of the values of the step under way."""
         return self.overflows.soundness
 
     @property
     def watchpoints(self) -> Sequence[Watchpoint]:
-        """What is checked."""
+        """The watchpoints that are checked."""
         return self._watchpoints
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
@@ -107,7 +107,7 @@ class Evaluator:
         return self.overflows.counts(self._watchpoints, birth)
 
     def _at_end(self, record: StepRecord, updates: Sequence[UpdateFact]) -> Iterator[Hit]:
-        """What is known only when a step has ended."""
+        """Check what is known only when a step has ended."""
         uses = self._values.take_uses()
         if not record.complete:
             return

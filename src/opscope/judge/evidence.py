@@ -1,4 +1,4 @@
-"""What is known of values beside their rows: elements in a range, values of the step before."""
+"""Facts about values beside their rows: elements in a range, values of the step before."""
 
 from __future__ import annotations
 

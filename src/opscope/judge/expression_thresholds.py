@@ -15,17 +15,17 @@ class Threshold(NamedTuple):
     """A number that a person may move: `10` in `max - min > 10`."""
 
     measured: str
-    """What is compared with it, as it stands in the text."""
+    """The expression that is compared with it, as it stands in the text."""
     sign: str
-    """How that is compared: `>` if what is above the threshold makes it true."""
+    """The comparison: `>` if what is above the threshold makes it true."""
     value: float
     start: int
-    """Where in the text the number begins, and where it ends."""
+    """The place in the text where the number begins, and where it ends."""
     end: int
 
     @property
     def above(self) -> bool:
-        """Whether what is above it makes the comparison true."""
+        """True if numbers above it make the comparison true."""
         return self.sign in (">", ">=")
 
 
@@ -45,7 +45,7 @@ _Tokens = list[tuple[str, int]]
 
 
 def _sides(found: _Tokens, sign: int) -> tuple[int, int, int]:
-    """Where the side left of a sign begins, the sign, and where the right one ends."""
+    """Return where the left side of a sign begins, the sign is, and the right side ends."""
     first, depth = sign, 0
     while first > 0 and not (depth == 0 and found[first - 1][0] in (*_ENDS, "(")):
         depth += (found[first - 1][0] == ")") - (found[first - 1][0] == "(")

@@ -79,8 +79,8 @@ NAMES: dict[str, Callable[[Numbers], Floats]] = {
     "nan_share": lambda n: n.nan / n.count,
     "inf_share": lambda n: n.infinite / n.count,
 }
-"""What an expression may ask of a value: NaN is left out, infinities take part; shares are of all
-elements, from 0 to 1."""
+"""The statistics an expression may ask for: NaN is left out, infinities take part; shares are of
+all elements, from 0 to 1."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "std": ("l2", "mean", "nan", "posinf", "neginf"),
@@ -91,7 +91,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "inf_share": ("posinf", "neginf"),
     "count": (),
 }
-"""What a row must have for a statistic, where that is not the statistic itself."""
+"""The columns a row must have for a statistic, if not just that of its name."""
 
 _Number = Callable[[Numbers], Floats]
 _Truth = Callable[[Numbers], Flags]
@@ -107,7 +107,7 @@ class Expression:
     _truth: _Truth
 
     def holds(self, n: Numbers) -> Flags:
-        """Where it is true; a comparison with a number that does not exist is not."""
+        """Tell for each value whether it is true; a comparison with a missing number is not."""
         with np.errstate(all="ignore"):
             return self._truth(n)
 
@@ -118,7 +118,7 @@ class Expression:
 
 
 def looks_like_expression(text: str) -> bool:
-    """Whether a text is meant as an expression: it compares something."""
+    """Tell whether a text is meant as an expression: it compares something."""
     return any(sign in text for sign in "<>") or "==" in text or "!=" in text
 
 
@@ -218,7 +218,7 @@ class _Parser:
         return None
 
     def _is_number_at(self, start: int) -> bool:
-        """Whether the parentheses that begin here hold no comparison."""
+        """Tell whether the parentheses that begin here hold no comparison."""
         depth = 0
         for token, _ in self._tokens[start:]:
             depth += (token == "(") - (token == ")")

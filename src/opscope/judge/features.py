@@ -1,4 +1,4 @@
-"""What features are looked at, and how conditions on them are asked."""
+"""Asks conditions on features of the data about those that are looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check gathers as it goes: what was checked, what could not be, and what is missing."""
+"""The account of a check: what was checked, what could not be, and what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Unchecked:
     watchpoint: Watchpoint
     reason: str
     count: int
-    """How many values; 0 if there was nothing to look at at all."""
+    """The number of values; 0 if there was nothing to look at at all."""
     example: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -38,23 +38,23 @@ class Findings:
     checked: dict[int, int] = field(default_factory=dict)
     """By watchpoint: how many values were checked."""
     paused: bool = False
-    """Whether what is looked at now is looked at only to know what comes after it."""
+    """True while a step is looked at only to know what comes after it."""
     _unchecked: dict[tuple[int, str], Unchecked] = field(default_factory=dict)
     _notes: dict[str, None] = field(default_factory=dict)
 
     @property
     def values(self) -> int:
-        """How often a value was checked by a watchpoint."""
+        """The number of times that a watchpoint checked a value."""
         return sum(self.checked.values())
 
     @property
     def unchecked(self) -> list[Unchecked]:
-        """What could not be checked, grouped."""
+        """The values that could not be checked, grouped."""
         return list(self._unchecked.values())
 
     @property
     def notes(self) -> list[str]:
-        """What the recording lacks."""
+        """Sentences on what the recording lacks."""
         return list(self._notes)
 
     def seen(self, watchpoint: Watchpoint) -> int:

@@ -1,4 +1,4 @@
-"""How parameters fare over the steps, from the rows of their first use in each."""
+"""The course of parameters over the steps, from the rows of their first use in each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class History:
         self.still = np.zeros(0, np.int64)
         """For how many steps in a row it has not changed."""
         self.changed = np.zeros(0, bool)
-        """Whether it is other than in the step before."""
+        """True for each parameter that is other than in the step before."""
         self._last = np.zeros((0, _COUNT), np.int64)
         self._known = np.zeros(0, bool)
         self._numbers: Numbers | None = None
@@ -56,7 +56,7 @@ class History:
         self._known[where] = True
 
     def _places_of(self, numbers: Numbers) -> Numbers | slice:
-        """Where these parameters are in the arrays; a slice, which is cheaper, if all are there.
+        """Return the places of these parameters in the arrays; a slice, which is cheaper, for all.
 
         Most steps use the parameters of the step before, and say so by the same array.
         """

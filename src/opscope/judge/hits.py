@@ -13,13 +13,13 @@ from opscope.judge.watchpoint import Watchpoint
 
 @dataclass(frozen=True)
 class Hit:
-    """What a watchpoint found. `node` is None for what is about training as a whole."""
+    """One finding of a watchpoint. `node` is None for what is about training as a whole."""
 
     watchpoint: Watchpoint
     step: int
     rank: int
     seen: str
-    """What is the matter, in a sentence without the place."""
+    """A sentence on what is the matter, without the place."""
     node: Node | None = None
     io: IO | None = None
     slot: int = 0
@@ -36,21 +36,21 @@ class Hit:
     pass_number: int | None = None
     """The pass it was in, if the step has several."""
     advice: str = ""
-    """What helps, where that is the same for all hits of a condition."""
+    """The advice, if it is the same for all hits of a condition."""
 
     @property
     def message(self) -> str:
-        """What is the matter, and what helps."""
+        """A sentence on what is the matter, with the advice."""
         return f"{self.seen}; {self.advice}" if self.advice else self.seen
 
     @property
     def nonfinite(self) -> bool:
-        """Whether it is of the NaN and Inf kind."""
+        """True if it is of the NaN and Inf kind."""
         return self.watchpoint.condition.nonfinite
 
     @property
     def in_a_word(self) -> str:
-        """What was found: NaN, Inf, or the watchpoint's label."""
+        """The finding in a word: NaN, Inf, or the watchpoint's label."""
         if not self.nonfinite:
             return self.watchpoint.label
         return "NaN" if self.nan or not (self.posinf or self.neginf) else "Inf"
@@ -63,7 +63,7 @@ class Hit:
 
     @property
     def moment(self) -> str:
-        """When it was: the step, and the pass if there are several."""
+        """The step it was in, and the pass if there are several."""
         return moment(self.step, self.pass_number)
 
     @property

@@ -21,7 +21,7 @@ def needed_steps(watchpoint: Watchpoint) -> int:
 
 @dataclass(slots=True)
 class _Streak:
-    """How a value has fared in the last step it was seen in, and before."""
+    """The outcome for a value in the last step it was seen in, and before."""
 
     step: int
     before: int

@@ -52,12 +52,12 @@ def abs_mean(n: Numbers) -> Measured:
 
 
 def zero_percentage(n: Numbers) -> Measured:
-    """How many of all elements are zero, in percent."""
+    """Measure the share of zeros among all elements, in percent."""
     return Measured(_percentage(n, n.zero), _if_any(n))
 
 
 def range_percentage(n: Numbers) -> Measured:
-    """How many of all elements are in the watchpoint's range, in percent."""
+    """Measure the share of elements in the watchpoint's range, in percent."""
     reason = _if_any(n)
     if n.in_range is None:
         missing = np.full(len(n), NO_VALUES, np.uint8) if n.missing is None else n.missing
@@ -81,7 +81,7 @@ def update_ratio(n: Numbers, epsilon: float) -> Measured:
 
 
 def without_previous(n: Numbers) -> Codes:
-    """Why a value cannot be compared with that of the step before."""
+    """Return the reasons why values cannot be compared with those of the step before."""
     reason = _if_any(n)
     if n.missing is not None:
         reason = np.where(reason == CHECKED, n.missing, reason)

@@ -33,12 +33,12 @@ class Note:
 
     @property
     def moment(self) -> str:
-        """When it was: the step, and the pass if there are several."""
+        """The step it was in, and the pass if there are several."""
         return moment(self.step, self.pass_number)
 
     @property
     def message(self) -> str:
-        """What was the matter, in a sentence without the place."""
+        """A sentence on what was the matter, without the place."""
         return f"{self.birth.sentence}; {_WHAT[self.kind]}"
 
     def to_json(self) -> dict[str, Any]:

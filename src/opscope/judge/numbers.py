@@ -18,15 +18,15 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Change:
-    """How far each value is from that of the step before; a mean is NaN where nothing compares."""
+    """The distance of each value from the step before; a mean is NaN where nothing compares."""
 
     mean: Floats
     """The mean of |now - before| over the pairs of finite elements."""
     mean_abs_before: Floats
     outside: Floats
-    """How many pairs are further apart than atol + rtol * |before|."""
+    """The number of pairs that are further apart than atol + rtol * |before|."""
     infinite: Flags
-    """Whether some pair has an infinity on one side only, or of another sign."""
+    """True if some pair has an infinity on one side only, or of another sign."""
 
     @classmethod
     def of(cls, differences: Sequence[Difference]) -> Change:
@@ -53,10 +53,10 @@ class Numbers:
     neginf: Floats
     zero: Floats
     in_range: Floats | None = None
-    """How many elements are in the range that a watchpoint gives, both ends included."""
+    """The number of elements in the range that a watchpoint gives, both ends included."""
     change: Change | None = None
     missing: NDArray[np.uint8] | None = None
-    """Why `in_range` or `change` is not known: a number of `REASONS`, 0 where it is."""
+    """The reason why `in_range` or `change` is not known: a number of `REASONS`, 0 where it is."""
 
     @classmethod
     def of_records(cls, records: NDArray[np.void], **more: object) -> Numbers:
@@ -77,17 +77,17 @@ class Numbers:
 
     @property
     def infinite(self) -> Floats:
-        """How many elements are infinite."""
+        """The number of infinite elements."""
         return self.posinf + self.neginf
 
     @property
     def bad(self) -> Floats:
-        """How many elements are NaN or infinite."""
+        """The number of elements that are NaN or infinite."""
         return self.nan + self.posinf + self.neginf
 
     @property
     def finite(self) -> Floats:
-        """How many elements are neither."""
+        """The number of elements that are neither NaN nor infinite."""
         return self.count - self.bad
 
 

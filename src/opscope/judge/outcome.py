@@ -1,4 +1,4 @@
-"""What a condition says of each value: hit or not, the number compared, or why not checked."""
+"""The answer of a condition for each value: hit or not, the number compared, or why not checked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Compare = Callable[[Floats, float], Flags]
 
 
 def any_of(n: Numbers, params: Params, tests: Mapping[str, tuple[Measure, Compare]]) -> Outcome:
-    """Whether one of the given thresholds is passed; a value with a hit counts as checked."""
+    """Tell whether one of the given thresholds is passed; a value with a hit counts as checked."""
     hits, reasons = np.zeros(len(n), bool), np.zeros(len(n), np.uint8)
     actual: dict[str, Floats] = {}
     for name, (measure, compare) in tests.items():
@@ -78,6 +78,6 @@ def any_of(n: Numbers, params: Params, tests: Mapping[str, tuple[Measure, Compar
 
 
 def without_elements(n: Numbers) -> Codes:
-    """Why a number over all elements but NaN does not exist."""
+    """Return the reasons why a number over all elements but NaN does not exist."""
     only_nan = np.where(n.count == n.nan, ONLY_NAN, CHECKED)
     return np.where(n.count == 0, EMPTY, only_nan).astype(np.uint8)

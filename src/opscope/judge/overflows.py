@@ -36,7 +36,7 @@ class Part(NamedTuple):
     ended: StepRecord | None = None
     """There is a record once the step is over."""
     updates: Sequence[UpdateFact] = ()
-    """What was not finite as optimizers were about to step."""
+    """Facts on what was not finite as optimizers were about to step."""
     raised: Sequence[int] = ()
     """Calls that ended in an exception."""
 
@@ -103,7 +103,7 @@ class Overflows:
         return [birth for birth in soundness.arrive(ends) if self._table.is_watched(birth.node)]
 
     def _left_with(self, part: Part) -> list[int]:
-        """What the script had noticed, or computed gradients of, as it left."""
+        """Return the calls that the script had noticed, or computed gradients of, as it left."""
         calls, found = part.calls, []
         for birth, call in self._readings(part):
             if noticing.is_last(calls, call):

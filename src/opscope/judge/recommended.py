@@ -12,7 +12,7 @@ _SET = (
     *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE"),
 )
 _THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC")
-"""What is calibrated, but says something of trainings that are as they should be, too."""
+"""Conditions that are calibrated, but say something of sound trainings, too."""
 _EVERYTHING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("TZ", {"cls": "activation", "steps_ge": 20}),
     ("WL", {"abs_mean_gt": 1e3, "steps_ge": 10}),

@@ -1,4 +1,4 @@
-"""Which values a watchpoint looks at: by what a tensor is, its node's name, place and type."""
+"""Selects the values a watchpoint looks at: by kind of tensor, its node's name, place and type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACTIVATIONS = frozenset(
 
 
 def is_watched(node: Node, include: Collection[str]) -> bool:
-    """Whether a node is of training, or of a phase that was asked for."""
+    """Tell whether a node is of training, or of a phase that was asked for."""
     return node.graph == TRAINING_GRAPH or str(node.phase) in include
 
 
@@ -42,17 +42,17 @@ def is_of_class(condition: Condition, cls: str, node: Node) -> bool:
 
 
 def is_activation(node: Node) -> bool:
-    """Whether the outputs of a node are activations: by its operator, never by its name."""
+    """Tell whether the outputs of a node are activations: by its operator, never by its name."""
     return node.phase in (Phase.FORWARD, Phase.EVAL) and base_type(node) in _ACTIVATIONS
 
 
 def is_gradient(node: Node) -> bool:
-    """Whether the outputs of a node are gradients: what the backward pass computes."""
+    """Tell whether the outputs of a node are gradients: what the backward pass computes."""
     return node.phase is Phase.BACKWARD and not is_recompute(node.scope)
 
 
 def is_weight(source: Source | None) -> bool:
-    """Whether an input is a parameter, trainable or frozen."""
+    """Tell whether an input is a parameter, trainable or frozen."""
     return isinstance(source, Outside) and source.kind == "parameter"
 
 
@@ -118,7 +118,7 @@ def parameter_of(node: Node, source: Source | None, slot: int, is_input: bool) -
 
 
 def at_line(node: Node, line: str) -> bool:
-    """Whether a node ran at this line, or was called from it."""
+    """Tell whether a node ran at this line, or was called from it."""
     file, _, number = line.rpartition(":")
     if not number.isdigit():
         file, number = line, ""
@@ -137,7 +137,7 @@ def _names(pattern: str, name: str) -> bool:
 
 
 def _is_parameter(pattern: str, parameter: str) -> bool:
-    """Whether there is a parameter, and of that name."""
+    """Tell whether there is a parameter, and of that name."""
     return bool(parameter) and fnmatchcase(parameter, pattern)
 
 

@@ -1,4 +1,4 @@
-"""Which rows each watchpoint looks at, by node and by parameter, for whole steps at once."""
+"""The rows each watchpoint looks at, by node and by parameter, for whole steps at once."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _MIXED = -2
 
 
 class _Places:
-    """What was found about rows that lie in a certain way."""
+    """The findings about rows that lie in a certain order."""
 
     def __init__(self, heads: bytes | None = None) -> None:
         self.heads = heads
-        """Which values the rows are of, in turn."""
+        """The values that the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
         self.parameters: tuple[Indices, Numbers] | None = None
 
@@ -59,7 +59,7 @@ def says_ignore(code: str) -> bool:
 
 
 class Table:
-    """What is selected, filled in as nodes and parameters turn up."""
+    """The selections of all watchpoints, filled in as nodes and parameters turn up."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Table:
         self.first_use: list[Node] = []
         """By parameter: the node that first read it."""
         self.is_ignored = is_ignored
-        """Whether a node is to be left alone by every watchpoint."""
+        """Tells of a node whether every watchpoint is to leave it alone."""
         self._numbers: dict[str, int] = {}
         self._node_of = node_of
         self._names_parameter = names_parameter
@@ -212,7 +212,7 @@ class Table:
         return found
 
     def _selects_some(self, watchpoint: Watchpoint, node: Node) -> bool:
-        """Whether a watchpoint may look at some output of a node; parameters are those of slots."""
+        """Tell whether a watchpoint may look at some output of a node."""
         return (
             is_of_class(watchpoint.condition, watchpoint.cls, node)
             and watchpoint.select.matches_node(node)
@@ -242,7 +242,7 @@ class Table:
         return chosen
 
     def _places(self, records: Records) -> _Places:
-        """What is known of how these rows lie: most steps are like the one before."""
+        """Return the findings about rows in this order: most steps are like the one before."""
         if records is self._looked_at and self._last.heads is not None:
             return self._last
         self._looked_at = records
@@ -301,7 +301,7 @@ class Table:
         return rows[named], numbers[named]
 
     def _by_call(self, record: np.void, calls: Calls) -> int:
-        """Which parameter an input is that is not always the same."""
+        """Return the number of the parameter an input is in this call."""
         call, slot = int(record["call"]), int(record["slot"])
         if call >= len(calls):
             return -1

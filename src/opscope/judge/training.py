@@ -1,4 +1,4 @@
-"""What is known of training as a whole, step after step: parameters, gradients, evaluations."""
+"""Judges training as a whole, step after step: parameters, gradients, evaluations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Training:
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
         self.features: list[FeatureFact] = []
-        """What inputs were like, of those that were looked at."""
+        """Facts on the inputs that were looked at."""
         self.equal_rows: list[Collection[str]] = []
         """The weights whose rows were all alike, in each of the steps that some were in."""
         self.frozen_in: dict[int, frozenset[str]] = {}
@@ -134,7 +134,7 @@ class Training:
 
     @property
     def checks(self) -> Sequence[TrainingCheck]:
-        """What is checked."""
+        """The checks that are made."""
         return list(self._checks.values())
 
     def check(self, step: SeenStep) -> Iterator[Hit]:

@@ -1,4 +1,4 @@
-"""What a condition on training as a whole does at the end of each step."""
+"""The base of conditions on training as a whole, asked at the end of each step."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class SeenStep:
     records: Callable[[], Records] = _nothing
     """All rows of the step."""
     skipped: bool = False
-    """Whether a gradient scaler withheld the update."""
+    """True if a gradient scaler withheld the update."""
     row: Callable[[int, int, int], np.void | None] = lambda call, side, slot: None
     """The row of a value by its call, side and slot; of an input, its source's."""
     used_losses: Callable[[], Collection[int]] = tuple
-    """Which losses that are not finite an update comes of, by their place."""
+    """Returns the places of losses that are not finite and that an update comes of."""
 
 
 class TrainingCheck:
     """One watchpoint on training: derive from it, and keep in it what one step does not tell."""
 
     needs_facts = False
-    """Whether it can say nothing without knowing what training does with its parameters."""
+    """True if it can say nothing without knowing what training does with its parameters."""
     needs_features = False
-    """Whether it is about features of the data, which are looked at for those that ask."""
+    """True if it is about features of the data, which are looked at for those that ask."""
     ignores_skipped = False
-    """Whether steps without an update do not count."""
+    """True if steps without an update do not count."""
 
     def __init__(self, watchpoint: Watchpoint, training: Training) -> None:
         self.watchpoint = watchpoint
         self.training = training
         self.told: set[str] = set()
-        """What need not be told of once more."""
+        """The things that need not be told of once more."""
         self.start()
 
     def start(self) -> None:

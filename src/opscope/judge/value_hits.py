@@ -25,7 +25,7 @@ _WORDS = {
 
 
 class Place(NamedTuple):
-    """Where and when a value was."""
+    """The place and time of a value."""
 
     step: int
     rank: int
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def outcome_of(watchpoint: Watchpoint, numbers: Numbers, node: Node) -> Outcome:
-    """What a watchpoint says of some values of a node (or of many, if it is not about one)."""
+    """Judge some values of a node by a watchpoint (or of many nodes, if it is not about one)."""
     condition = watchpoint.condition
     check = condition.check if condition.check_of is None else condition.check_of(base_type(node))
     assert check is not None
@@ -90,7 +90,7 @@ def birth_hit(watchpoint: Watchpoint, birth: Birth, step: int, rank: int) -> Hit
 
 
 def _seen(watchpoint: Watchpoint, actual: Mapping[str, float]) -> str:
-    """What is the matter, with threshold and actual number."""
+    """Say what is the matter, with threshold and actual number."""
     condition = watchpoint.condition
     if condition.nonfinite:
         parts = [
@@ -122,7 +122,7 @@ def _compared(watchpoint: Watchpoint, name: str, value: float) -> str:
 
 
 def reason_text(code: int) -> str:
-    """Why a value could not be checked."""
+    """Say why a value could not be checked."""
     return REASONS[code]
 
 

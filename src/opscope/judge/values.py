@@ -124,7 +124,7 @@ class ValueChecks:
                 yield from self._lasting.enough(watchpoint, step, chosen, found)
 
     def _are_whole(self, watchpoint: Watchpoint, records: Records, rows: Indices) -> bool:
-        """Whether rows say for certain that nothing in them is bad; if so, they are checked."""
+        """Tell whether rows certainly hold nothing bad; if so, count them as checked."""
         assert self._findings is not None
         whole = bool((records["valid"][rows] == VALID).all())
         if whole := whole and self._evidence.lacking(watchpoint, rows) is None:
@@ -208,7 +208,7 @@ def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: Columns) -> Iterator
 
 
 class _Places(Mapping[int, Place]):
-    """Where the rows of a check are, made only for those that hit."""
+    """The places of the rows of a check, made only for those that hit."""
 
     def __init__(
         self, records: Records, rank: int, names: Sequence[str], node_of: Callable[[int], Node]

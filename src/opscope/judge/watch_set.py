@@ -161,7 +161,7 @@ def from_json(data: Any, file: str) -> WatchSet:
 
 
 def _with(found: list[Watchpoint], whole: list[Watchpoint]) -> WatchSet:
-    """What was written keeps its ids; those of a whole set take what is free."""
+    """Add the watchpoints of a whole set to those found, which keep their ids."""
     watch = WatchSet(found)
     for watchpoint in whole:
         watch.add(watchpoint)

@@ -27,7 +27,7 @@ class Watchpoint:
 
     @property
     def label(self) -> str:
-        """What to call it: its own name, or its condition with its numbers."""
+        """The words to call it by: its own name, or its condition with its numbers."""
         return self.name or self.text
 
     @property
@@ -40,11 +40,11 @@ class Watchpoint:
 
     @property
     def cls(self) -> str:
-        """What kind of values it looks at."""
+        """The class of values it looks at."""
         return self.select.cls or self.condition.target
 
     def is_muted(self, node: Node) -> bool:
-        """Whether this node or its line is to be left alone."""
+        """Tell whether this node or its line is to be left alone."""
         return any(Selection(node=m).matches(node) or at_line(node, m) for m in self.mute)
 
     def to_json(self) -> dict[str, Any]:

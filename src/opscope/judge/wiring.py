@@ -1,4 +1,4 @@
-"""How the calls of a step hang together: who reads an output, and of what things an input is made.
+"""The connections between the calls of a step: who reads an output, and of what an input is made.
 
 Both are found for all calls at once when they are first asked for, so that a condition may ask for
 each of thousands of calls.

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from opscope.watch.sink import WatchSink
 
 _PLACES = frozenset(("node", "regex", "scope", "line"))
-"""What a watchpoint selects nodes by that it names."""
+"""The fields by which a watchpoint selects nodes that it names."""
 
 
 class LiveSettings(NamedTuple):
-    """How a training is controlled."""
+    """The settings for the control of a training."""
 
     address: str = ""
     """host:port of the server; without one it is the helper of the run."""
     waits: bool = False
-    """Whether to hold before step 0."""
+    """True to hold before step 0."""
     pauses: bool = False
-    """Whether a hit holds training even if nobody looks yet."""
+    """True if a hit holds training even if nobody looks yet."""
     patience_s: float = 600.0
     keep: str = NAMED
     """Whose values are kept: of nodes that are named, of all, or none."""
@@ -71,7 +71,7 @@ class Live:
         self.parameters = ParameterHistory(self.kept, self.controller)
         self.sink = LiveSink(self.controller, self.kept)
         self.terminated = False
-        """Whether somebody has ended training."""
+        """True if somebody has ended training."""
         self._hello = {
             "run": run_id,
             "directory": str(directory.resolve()),
@@ -140,7 +140,7 @@ class Live:
 
     @property
     def is_attended(self) -> bool:
-        """Whether a hit would hold training."""
+        """True if a hit would hold training."""
         asked = self.settings.pauses or self.settings.waits
         return asked or self.controller.someone_looks
 

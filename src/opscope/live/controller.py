@@ -1,4 +1,4 @@
-"""When the training thread holds, and until when."""
+"""Decides when the training thread holds, and until when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.messages import say
 
 RUNNING, PAUSED, WAITING, ENDED = "running", "paused", "waiting", "ended"
 _LOOK_S = 0.5
-"""How often a held training looks whether anybody is still there."""
+"""The interval at which a held training looks whether anybody is still there."""
 
 
 class Place(NamedTuple):
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Where training stands."""
+    """The state of training: where it stands, and why."""
 
     state: str
     reason: str
@@ -41,7 +41,7 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True)
 class NextHold:
-    """When to hold next."""
+    """The next occasion to hold."""
 
     at_boundary: bool = False
     until_step: int | None = None
@@ -53,7 +53,7 @@ class NextHold:
 
     @property
     def looks_at_nodes(self) -> bool:
-        """Whether operators must be looked at one by one."""
+        """True if operators must be looked at one by one."""
         return self.at_next_node or bool(self.at_node)
 
     def holds_within_a_step_of(self, step: int) -> bool:
@@ -71,11 +71,11 @@ class Controller:
     def __init__(self, patience_s: float = 600.0) -> None:
         self.armed = False
         self.patience_s = patience_s
-        """How long a hold lasts after the last sign of anybody."""
+        """The time a hold lasts after the last sign of anybody."""
         self.on_change: Callable[[Status], None] = lambda status: None
         """Called in the training thread when the status changes."""
         self.guard: Callable[[], AbstractContextManager[Any]] = nullcontext
-        """What is around things done in the training thread, so that they are not part of it."""
+        """Makes the block that keeps what is done in it from being part of training."""
         self.on_plan: Callable[[], None] = lambda: None
         """Called in the training thread when it must look at other nodes than before."""
         self._changed = threading.Condition()
@@ -92,22 +92,22 @@ class Controller:
 
     @property
     def status(self) -> Status:
-        """Where training stands."""
+        """The state of training: where it stands, and why."""
         return self._status
 
     @property
     def next_hold(self) -> NextHold:
-        """When to hold next."""
+        """The next occasion to hold."""
         return self._next_hold
 
     @property
     def someone_looks(self) -> bool:
-        """Whether a person is there who could answer."""
+        """True if a person is there who could answer."""
         return self._connected and self._watchers > 0
 
     @property
     def is_visited(self) -> bool:
-        """Whether anybody looks, or has asked something since nobody does."""
+        """True if anybody looks, or has asked something since nobody does."""
         return self._visited
 
     def set_presence(self, connected: bool, watchers: int) -> None:

@@ -23,7 +23,7 @@ SMALL_BYTES = 64 << 20
 ON_DISK = 4
 """So many times the budget may go to disk."""
 NAMED, ALL, NONE = "named", "all", "none"
-"""Which nodes: those that somebody names, all while somebody looks, none at all."""
+"""The choices of nodes: those that somebody names, all while somebody looks, none at all."""
 PARAMETER = "parameter"
 PARAMETER_MARK = "p:"
 """In front of the names of parameters, where nodes are named too."""
@@ -38,7 +38,7 @@ Range = tuple[float, float]
 
 
 class Key(NamedTuple):
-    """Which value: of a node by its id, or of a parameter by its name."""
+    """The key of a value: of a node by its id, or of a parameter by its name."""
 
     step: int
     subject: int | str
@@ -69,11 +69,11 @@ class KeptValues:
         self.budget = budget
         self.mode = mode
         self.is_watched: Callable[[Node], bool] = lambda node: False
-        """Whether a watchpoint names a node."""
+        """Tells of a node whether a watchpoint names it."""
         self.is_attended: Callable[[], bool] = lambda: False
-        """Whether anybody is there to look."""
+        """Tells whether anybody is there to look."""
         self.dropped = 0
-        """How many values there was no room for, or that had to make room."""
+        """The number of values there was no room for, or that had to make room."""
         self._patterns: tuple[str, ...] = ()
         self._values: OrderedDict[Key, Array] = OrderedDict()
         self._noted: OrderedDict[Key, None] = OrderedDict()
@@ -112,7 +112,7 @@ class KeptValues:
 
     @property
     def names_parameters(self) -> bool:
-        """Whether any parameters are named."""
+        """True if any parameters are named."""
         return any(map(_is_marked, self._patterns))
 
     def add(self, call: Call, io: IO, values: Sequence[Value]) -> None:

@@ -25,13 +25,13 @@ from opscope.live.wire import (
 from opscope.messages import say, say_once
 
 FIRST_S = 10.0
-"""How long a training tries before it says that there is no server."""
+"""The time a training tries before it says that there is no server."""
 _LONGEST_S = 5.0
 _SECURE = "wss://"
 _COPY_S = 30.0
-"""How long a training that has ended waits for a server that still copies."""
+"""The time a training that has ended waits for a server that still copies."""
 _SILENCE_S = 20.0
-"""How long a connection may be silent before it counts as broken."""
+"""The time a connection may be silent before it counts as broken."""
 
 
 class Link(threading.Thread):
@@ -57,13 +57,13 @@ class Link(threading.Thread):
         self.connected = threading.Event()
         """Set while a server is connected."""
         self.gave_up = False
-        """Whether the server has refused this training for good."""
+        """True if the server has refused this training for good."""
         self.copies = False
-        """Whether the server is on another disk, and copies what is recorded."""
+        """True if the server is on another disk, and copies what is recorded."""
         self.caught_up = threading.Event()
         """Set when such a server has all there is."""
         self.page = ""
-        """Where people look, as the server has said."""
+        """The address where people look, as the server has said."""
         self._socket: Any = None
         self._state: Message | None = None
         self._send_lock = threading.Lock()

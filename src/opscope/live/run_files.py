@@ -69,13 +69,13 @@ def sees_witness(directory: Path, name: str) -> bool:
 
 
 class RunFiles:
-    """What one rank has written, with the files that it shares with others."""
+    """The files that one rank has written, with those that it shares with others."""
 
     def __init__(self, run: Path, rank: int) -> None:
         self._run = run
         self._rank = layout.rank_directory(run, rank)
         self._whole: dict[tuple[str, int], int] = {}
-        """How many bytes of rows were settled at the last look."""
+        """The number of bytes of rows that were settled at the last look."""
 
     def listing(self) -> list[Listed]:
         """All files: rows are looked at first, so that the lines they refer to are among these."""
@@ -140,7 +140,7 @@ class RunFiles:
 
 
 class FileVerbs:
-    """What a server asks that copies a rank's files."""
+    """The questions of a server that copies a rank's files."""
 
     def __init__(self, files: RunFiles, on_caught_up: Callable[[], None]) -> None:
         self._files = files

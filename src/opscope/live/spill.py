@@ -1,4 +1,4 @@
-"""Where kept values go when memory is full: files that nobody sees, and that end with us."""
+"""Files for kept values when memory is full: nobody sees them, and they end with us."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Spill:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is there."""
+        """True if nothing is there."""
         return not self._files
 
     def present(self, step: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Which servers are trusted: as the system says, and by a certificate of one's own."""
+"""Trust in servers: as the system says, and by a certificate of one's own."""
 
 from __future__ import annotations
 

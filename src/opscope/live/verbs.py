@@ -1,4 +1,4 @@
-"""What can be asked of a training; each verb takes and gives plain data."""
+"""The questions and orders to a training; each verb takes and gives plain data."""
 
 from __future__ import annotations
 

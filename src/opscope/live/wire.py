@@ -13,7 +13,7 @@ from opscope.rundir.jsonlines import dumps
 
 VERSION = 2
 PATH = "/training"
-"""Where trainings connect on a server."""
+"""The path on a server at which trainings connect."""
 MOST_BYTES = 64 << 20
 """The largest message."""
 REFUSED, WRONG_VERSION = 4401, 4426

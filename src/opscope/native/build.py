@@ -64,12 +64,12 @@ class Built(NamedTuple):
 
 
 def switched_off() -> bool:
-    """Whether the environment says to do without native code (`OPSCOPE_NATIVE=0`)."""
+    """Tell whether the environment forbids native code (`OPSCOPE_NATIVE=0`)."""
     return os.environ.get("OPSCOPE_NATIVE", "1").strip().lower() in ("0", "false")
 
 
 def can_build() -> bool:
-    """Whether there is a compiler to try."""
+    """Tell whether there is a compiler to try."""
     try:
         return bool(_compiler())
     except _NoLibraryError:
@@ -215,7 +215,7 @@ def _make_or_note(plan: _BuildPlan, target: Path, failed: Path) -> Built:
 
 
 def cache_directory() -> Path:
-    """Where libraries lie that were not built with the package."""
+    """Return the folder of libraries that were not built with the package."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "opscope"
 

@@ -113,5 +113,5 @@ def _named(*names: str) -> dict[str, int]:
 
 
 def _name(text: str) -> str:
-    """What C++ calls it: kAwaitingForward for AWAITING_FORWARD, kFloat8E5m2 for float8_e5m2."""
+    """Return the name in C++: kAwaitingForward for AWAITING_FORWARD."""
     return "k" + "".join(word.capitalize() for word in text.split("_"))

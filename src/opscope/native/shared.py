@@ -38,10 +38,10 @@ RECORD_FIELDS = {
 }
 """Type and byte offset of each field; numbers are little-endian."""
 NUMBERS = RECORD_FIELDS["count"][1]
-"""Where the numbers of a record begin."""
+"""The byte of a record at which its numbers begin."""
 INPUT, OUTPUT = range(2)
 FLOAT, INT, UINT = range(3)
-"""How min and max of a row are stored: float64, int64 or uint64."""
+"""The type that min and max of a row are stored in: float64, int64 or uint64."""
 
 DTYPES = {
     "uint8": 0,
@@ -81,10 +81,10 @@ SETUP, FORWARD, BACKWARD, OPTIMIZER, EVAL = range(5)
 AFTER_BACKWARD, AWAITING_FORWARD, DATA, EARLY_DATA = range(5, 9)
 """Phases of a thread: capture/thread_state.py."""
 NEW, SEVERAL, VIEW, WRITE, NOTHING, GENERAL = range(6)
-"""What an operator makes: capture/operators.py."""
+"""The kinds of result an operator can have: capture/operators.py."""
 INPUT_STATS, OUTPUT_STATS, INPUT_VALUES, OUTPUT_VALUES = 1, 2, 4, 8
 OUTSIDE_STATS, PARAMETERS, ARGUMENTS = 16, 32, 64
-"""What is wanted of a node: events.py."""
+"""The things a sink can want of a node: events.py."""
 MOST_VARIANTS = 64
 """So many ways in which the inputs of a node come about are told apart: calls.py."""
 MOST_NODES = 64
@@ -144,10 +144,10 @@ RING_HEADER = {
 }
 """Byte offsets of 64-bit numbers."""
 RING_MARKERS, RING_MARKER_BYTES, RING_MOST_MARKERS = 1024, 64, 48
-"""Where the notes of how a process ends are, how large one is, and how many fit."""
+"""The place of the notes of how a process ends, the size of one, and how many fit."""
 MARKER_SIGNAL, MARKER_FAST_EXIT, MARKER_EXIT, MARKER_EXCEPTION, MARKER_HANG = range(1, 6)
 MARKER_FINISHED = 6
-"""What a marker tells of: a signal, os._exit, a code, an exception, a hang, the end."""
+"""The ends a marker can tell of: a signal, os._exit, a code, an exception, a hang, the end."""
 RING_RUNNING, RING_FINISHED, RING_EXPORTED = range(3)
 RING_RECORD_BYTES = 96
 RING_RECORD = {
@@ -178,7 +178,7 @@ RING_RECORD = {
 RAISED, COLLECTIVE, WAITS = 1, 2, 4
 """Flags of a record: ended by an exception; a collective; which goes on after the call returns."""
 NAME_OPERATOR, NAME_SCOPE, NAME_SITE, NAME_NODE, NAME_GROUP, NAME_EDGES, NAME_LINES = range(1, 8)
-"""What the names in a ring are names of."""
+"""The kinds of names in a ring."""
 NAME_HEAD_BYTES = 12
 """Before each name: its length, its kind and its number, 32 bits each."""
 MOST_NAMES = 1 << 16

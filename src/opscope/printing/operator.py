@@ -18,6 +18,7 @@ from opscope.capture.guards import plain_torch
 from opscope.messages import say_once
 from opscope.printing.text import tensor_text
 from opscope.ranks import current_rank
+from opscope.stats.devices import kind_of
 
 LIMIT = 1000
 """Tensors with more elements are shown by their outer ones."""
@@ -105,8 +106,8 @@ def _write(tensors: Sequence[Any], texts: Sequence[str], limit: int) -> Any:
 
 def _is_captured(tensors: Sequence[Any]) -> bool:
     """Tell whether a CUDA graph is being captured, which cannot wait for values; say so once."""
-    on_gpu = any(tensor.is_cuda for tensor in tensors)
-    if not on_gpu or not torch.cuda.is_current_stream_capturing():
+    kinds = filter(None, map(kind_of, tensors))
+    if not any(kind.is_capturing(torch) for kind in kinds):
         return False
     say_once(
         "Print shows nothing inside CUDA graphs, which cannot wait for values: "

@@ -22,7 +22,7 @@ _UNKNOWN = Node(-1, -1, "", "", "", "", "", Phase.SETUP, Stack(-1, ()))
 
 
 class Links(NamedTuple):
-    """What `opscope.calls` calls changes and crossings, of one step."""
+    """The changes and crossings (see `opscope.calls`) of one step."""
 
     changes: array[int]
     crossings: array[int]
@@ -40,7 +40,7 @@ class Variant(NamedTuple):
 
 
 class LinkBook:
-    """What is known of the links of steps; more of it makes another book."""
+    """The known links of steps; more of them make another book."""
 
     def __init__(self) -> None:
         self._of_step: dict[int, Links] = {}

@@ -1,4 +1,4 @@
-"""What a JSON object of a file says, checked: every field has its type and its range."""
+"""Checks JSON objects of files: every field has its type and its range."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class DumpValues(NamedTuple):
 
     records: Records
     stored: list[Stored | None]
-    """Where the elements of each value are, if they were saved."""
+    """The place of each value's elements, if they were saved."""
     dtypes: list[str]
     """The original data type of each; its file may have another."""
     known: frozenset[str]
@@ -79,13 +79,13 @@ class Dump:
 
 
 class DumpRank:
-    """What one process dumped."""
+    """The files that one process dumped."""
 
     def __init__(self, number: int, path: Path) -> None:
         self.number = number
         self.path = path
         self.problems: dict[str, int] = {}
-        """What is missing or cannot be read, and how often."""
+        """Sentences on what is missing or cannot be read, with how often."""
         self.types: dict[int, ValueType | None] = {0: None}
         self._type_ids: dict[ValueType, int] = {}
         self._ids: dict[tuple[int, str], int] = {}
@@ -98,7 +98,7 @@ class DumpRank:
 
     @cached_property
     def manifest(self) -> dict[str, Any] | None:
-        """What the dump says of itself."""
+        """The manifest: what the dump says of itself."""
         return read_object(self.path / MANIFEST)
 
     @cached_property

@@ -81,7 +81,7 @@ class DumpReader:
 
     @property
     def part_count(self) -> int:
-        """How many parts `parts_of_stats` has."""
+        """The number of parts that `parts_of_stats` has."""
         return len(self._dumped.steps)
 
     def parts_of_stats(
@@ -157,13 +157,13 @@ class DumpRecording:
 
     @property
     def started(self) -> str:
-        """When its first rank began."""
+        """The time at which its first rank began."""
         manifests = (rank.manifest or {} for rank in self.dump.ranks.values())
         return min((str(m["started"]) for m in manifests if m.get("started")), default="")
 
     @property
     def state(self) -> str:
-        """How it ended, in words."""
+        """The state or end of it, in words."""
         return overall({number: rank.state for number, rank in self.ranks.items()})
 
     def rank(self, number: int) -> DumpReader:

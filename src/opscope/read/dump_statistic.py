@@ -46,9 +46,9 @@ class Statistic(NamedTuple):
     rows: list[StatisticRow]
     columns: frozenset[str]
     damaged: int = 0
-    """How many lines could not be read."""
+    """The number of lines that could not be read."""
     trouble: str = ""
-    """Why the whole file could not be read, if it could not."""
+    """The reason why the whole file could not be read, if it could not."""
 
 
 def read_statistic(path: Path) -> Statistic | None:

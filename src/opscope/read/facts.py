@@ -1,4 +1,4 @@
-"""What only the training itself knew, `rank_N/facts.jsonl`."""
+"""Facts that only the training itself knew, `rank_N/facts.jsonl`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _FEATURE_NUMBERS = 6
 
 @dataclass
 class StepFacts:
-    """What was noted of one step."""
+    """The facts noted of one step."""
 
     updates: list[Sequence[ParameterFact]] = field(default_factory=list)
-    """What training did with its parameters, for each time an optimizer was about to step."""
+    """The treatment of parameters, for each time an optimizer was about to step."""
     bad_inputs: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """By call: inputs that were seen to hold NaN or Inf though no row says so."""
     not_finite: list[UpdateFact] = field(default_factory=list)
-    """What was not finite as optimizers were about to step."""
+    """Facts on what was not finite as optimizers were about to step."""
     features: list[FeatureFact] = field(default_factory=list)
-    """What the features of inputs had been like up to it."""
+    """The features of inputs as they had been up to it."""
     equal_rows: Sequence[str] = ()
     """Weights whose rows were all alike."""
     raised: Sequence[int] = ()
@@ -33,7 +33,7 @@ class StepFacts:
 
 @dataclass
 class Facts:
-    """What was noted of all steps."""
+    """The facts noted of all steps."""
 
     of_step: dict[int, StepFacts] = field(default_factory=dict)
     replicated_from: int | None = None
@@ -41,12 +41,12 @@ class Facts:
 
     @property
     def has_parameters(self) -> bool:
-        """Whether it was noted what training does with its parameters."""
+        """True if it was noted what training does with its parameters."""
         return any(facts.updates for facts in self.of_step.values())
 
     @property
     def has_features(self) -> bool:
-        """Whether it was noted what the features of the data are like."""
+        """True if it was noted what the features of the data are like."""
         return any(facts.features for facts in self.of_step.values())
 
 

@@ -44,7 +44,7 @@ class _Output(NamedTuple):
 
 
 class _Label(NamedTuple):
-    """What is said of an output."""
+    """The label of an output."""
 
     slot: int
     parameter: str

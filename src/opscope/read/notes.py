@@ -1,4 +1,4 @@
-"""What did no harm in a run: batches that were skipped, values that were masked."""
+"""Notes on what did no harm in a run: batches that were skipped, values that were masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an SQL question is about: which tables, and which nodes and steps of the statistics.
+"""Understands an SQL question: which tables, and which nodes and steps of the statistics.
 
 DuckDB itself takes the question apart. Conditions on names, nodes and steps that hold for every row
 of the answer are asked of the small tables first, so that only the rows they leave are read.
@@ -20,14 +20,14 @@ Tree = Any
 
 
 class Question(NamedTuple):
-    """What could be understood of a question."""
+    """The part of a question that could be understood."""
 
     tables: frozenset[str] | None = None
     """The tables it names; None if it may need any."""
     conditions: tuple[Tree, ...] = ()
-    """What holds for every row of the statistics that matters."""
+    """The conditions that hold for every row of the statistics that matters."""
     alias: str = _STATS
-    """What the statistics are called in them."""
+    """The name of the statistics in them."""
     columns: frozenset[str] | None = None
     """The columns it names, of whatever table; None if it may need any."""
 

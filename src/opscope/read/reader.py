@@ -100,17 +100,17 @@ class Reader:
 
     @property
     def recorded(self) -> Run | Dump:
-        """What checks work on."""
+        """The run or dump that checks work on."""
         return self._opened.dump if isinstance(self._opened, DumpRecording) else self._opened
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a run directory; else it is a dump."""
+        """True if it is a run directory; else it is a dump."""
         return self.recording.kind == "run"
 
     @property
     def state(self) -> str:
-        """How it is doing or how it ended, in words."""
+        """The state or end of it, in words."""
         return self.recording.state
 
     def refresh(self) -> None:
@@ -321,7 +321,7 @@ class Reader:
 
     @property
     def _latest_sources(self) -> dict[Node, list[list[Source]]]:
-        """What the sources of each node were in its calls of the latest step."""
+        """The sources of each node in its calls of the latest step."""
         return self._once("latest sources", self._find_latest_sources)
 
     def _find_latest_sources(self) -> dict[Node, list[list[Source]]]:

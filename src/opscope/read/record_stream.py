@@ -78,7 +78,7 @@ _Stream._fields_ = [
 ]
 
 _held: dict[int, Any] = {}
-"""What the other side has been given and not released, by the number in `private_data`."""
+"""The objects that the other side holds still, by the number in `private_data`."""
 _numbers = itertools.count(1)
 
 

@@ -1,4 +1,4 @@
-"""What the recorder has left of a training, opened: a report and, where it is there, the ring."""
+"""Opens what the recorder has left of a training: a report and, if it is there, the ring."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Recorded:
 
     @property
     def is_alive(self) -> bool:
-        """Whether one of its processes is still there, and may write more."""
+        """True if one of its processes is still there, and may write more."""
         return any(each.ring is not None and is_alive(each.ring.pid) for each in self.ranks)
 
     def rank(self, place: int) -> RecordedRank:

@@ -1,4 +1,4 @@
-"""What every reader gives, whatever it reads: a recording, its ranks, and what each recorded."""
+"""The interface of every reader: a recording, its ranks, and what each recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pass(NamedTuple):
 
 
 class RankReader(Protocol):
-    """What one process recorded. Any thread may ask; what it got stays as it is.
+    """The recording of one process. Any thread may ask; what it got stays as it is.
 
     A recording that is being written is seen as it was when it was first asked for, and after
     `refresh` as it is then.
@@ -40,7 +40,7 @@ class RankReader(Protocol):
 
     @property
     def state(self) -> State:
-        """How the process is doing, or how it ended."""
+        """The state of the process, or how it ended."""
 
     @property
     def steps(self) -> Sequence[StepRecord]:
@@ -65,7 +65,7 @@ class RankReader(Protocol):
 
     @property
     def variants(self) -> Mapping[int, Sequence[Variant]]:
-        """Which variants of their sources nodes have had, of those that had several."""
+        """The variants of their sources that nodes have had, of those that had several."""
 
     def calls(self, step: int, records: Records) -> Calls:
         """The calls of a step; of one that was not finished, those that these rows are of."""
@@ -81,7 +81,7 @@ class RankReader(Protocol):
 
     @property
     def part_count(self) -> int:
-        """How many parts `parts_of_stats` has."""
+        """The number of parts that `parts_of_stats` has."""
 
     def parts_of_stats(
         self, nodes: Collection[int] | None = None, steps: Collection[int] | None = None
@@ -110,7 +110,7 @@ class RankReader(Protocol):
 
     @property
     def hits(self) -> Sequence[RecordedHit]:
-        """What watchpoints found while it ran."""
+        """The hits of watchpoints while it ran."""
 
     def refresh(self) -> None:
         """Read what has been written since."""
@@ -121,23 +121,23 @@ class Recording(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The directory it is in."""
 
     @property
     def kind(self) -> str:
-        """What it is, in a word."""
+        """The kind of recording, in a word."""
 
     @property
     def lacks(self) -> Mapping[str, str]:
-        """What cannot be asked of it ("edges", "code", "hits"), each with the sentence for that."""
+        """The questions it cannot answer ("edges", "code", "hits"), each with a sentence why."""
 
     @property
     def started(self) -> str:
-        """When it began: ISO 8601, or nothing if that is not known."""
+        """The time at which it began: ISO 8601, or nothing if that is not known."""
 
     @property
     def state(self) -> str:
-        """How it is doing or how it ended, in words."""
+        """The state or end of it, in words."""
 
     @property
     def ranks(self) -> Mapping[int, RankReader]:

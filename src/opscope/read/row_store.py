@@ -146,14 +146,14 @@ class Part:
         self.records = records
         self.between = join_between([]) if between is None else between
         self.is_final = index is not None
-        """Whether nothing is written to it any more."""
+        """True if nothing is written to it any more."""
         self._index = index
         self._opened = opened
         self._beside = beside
 
     @property
     def index(self) -> RowIndex:
-        """Where which rows are; made here if the file has none that can be used."""
+        """The index of its rows; made here if the file has none that can be used."""
         if self._index is None:
             self._index = build_index(self.records)
         return self._index

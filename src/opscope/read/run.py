@@ -68,7 +68,7 @@ class Run:
 
     @property
     def started(self) -> str:
-        """When it began, as ISO 8601."""
+        """The time at which it began, as ISO 8601."""
         return str(self.info.get("started", ""))
 
     @property
@@ -102,7 +102,7 @@ class Run:
 
     @property
     def states(self) -> dict[int, State]:
-        """How each rank is doing, or how it ended; as it is now."""
+        """The state or end of each rank, as it is now."""
         return {number: rank.state for number, rank in self.ranks.items()}
 
     @property
@@ -125,7 +125,7 @@ class Run:
 
 
 class Rank:
-    """What one process of a run recorded.
+    """The recording of one process of a run.
 
     Everything is read when it is first asked for; `refresh` adds what was written since. Any thread
     may ask: what it got stays as it is.
@@ -142,12 +142,12 @@ class Rank:
 
     @property
     def state(self) -> State:
-        """How the process is doing, or how it ended; as it is now."""
+        """The state of the process or how it ended, as it is now."""
         return rank_state(self.path)
 
     @property
     def end(self) -> dict[str, Any]:
-        """What the rank said when it ended; nothing if it has not."""
+        """The rank's own account of its end; nothing if it has not ended."""
         return read_object(self.path / layout.END_FILE) or {}
 
     @property
@@ -162,7 +162,7 @@ class Rank:
 
     @property
     def variants(self) -> Mapping[int, Sequence[Variant]]:
-        """Which variants of their sources nodes have had, of those that had several."""
+        """The variants of their sources that nodes have had, of those that had several."""
         return self._links.variants
 
     @property
@@ -212,12 +212,12 @@ class Rank:
 
     @property
     def facts(self) -> Facts:
-        """What only the training itself knew."""
+        """The facts that only the training itself knew."""
         return read_facts(self.path)
 
     @property
     def hits(self) -> list[RecordedHit]:
-        """What watchpoints found while it ran."""
+        """The hits of watchpoints while it ran."""
         return read_hits(self.path, self.nodes)
 
     def stats(
@@ -228,7 +228,7 @@ class Rank:
 
     @property
     def part_count(self) -> int:
-        """How many parts `parts_of_stats` has."""
+        """The number of parts that `parts_of_stats` has."""
         return len(self._rows.parts)
 
     def parts_of_stats(

@@ -41,11 +41,11 @@ class ScopeTree:
     of_node: NDArray[np.int64]
     """The scope of each node, by the node's id; -1 where there is no such node."""
     nodes: NDArray[np.int64]
-    """How many nodes each scope has, with those of the scopes in it."""
+    """The number of nodes of each scope, with those of the scopes in it."""
     parameters: NDArray[np.int64]
-    """How many different parameters they read, update or compute the gradient of."""
+    """The number of different parameters they read, update or compute the gradient of."""
     depths: NDArray[np.int64] = field(repr=False)
-    """How far below the root each scope is."""
+    """The depth of each scope below the root."""
 
     def children(self, scope: int) -> list[int]:
         """The scopes directly in one."""

@@ -1,4 +1,4 @@
-"""How a rank or a run is doing, or how it ended."""
+"""The state of a rank or a run, or how it ended."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class State(NamedTuple):
 
     kind: str
     reason: str = ""
-    """What was hit, or the exception's type."""
+    """The name of what was hit, or the exception's type."""
     message: str = ""
     step: int | None = None
     """The step that was under way."""
     incomplete: str = ""
-    """Why not everything was recorded."""
+    """The reason why not everything was recorded."""
     recorded_until: int | None = None
     """The last step that is recorded whole, if not everything is."""
 

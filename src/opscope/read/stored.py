@@ -39,7 +39,7 @@ class Stored(NamedTuple):
     dtype: str = ""
     shape: tuple[int, ...] = ()
     code: str = ""
-    """What safetensors calls its dtype, where that tells more."""
+    """The name that safetensors has for its dtype, if that tells more."""
 
 
 class _Header(NamedTuple):

@@ -13,7 +13,7 @@ from opscope.rundir.jsonlines import parse_object
 
 
 class Summary(NamedTuple):
-    """What `opscope runs` says of a run; steps, nodes and loss are those of its first rank."""
+    """The line of a run in `opscope runs`; steps, nodes and loss are those of its first rank."""
 
     name: str
     kind: str
@@ -27,7 +27,7 @@ class Summary(NamedTuple):
     hits: int
     size: int
     states: dict[str, str]
-    """How each rank is doing, or how it ended."""
+    """The state or end of each rank."""
 
 
 def summarize(recording: Run | DumpRecording) -> Summary:

@@ -53,7 +53,7 @@ _COLUMNS = frozenset(Row._fields) | frozenset(
 )
 """The columns of the statistics."""
 _MEMORY = "112MiB"
-"""What DuckDB takes for itself; what it must put aside goes to a temporary folder."""
+"""The memory DuckDB takes for itself; what it must put aside goes to a temporary folder."""
 _THREADS = 4
 """Each takes its share of that."""
 _AT_A_TIME = 4096

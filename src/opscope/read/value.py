@@ -39,14 +39,14 @@ class Value:
 
     @property
     def name(self) -> str:
-        """How commands call it: `NODE:slot` or `NODE:input:slot`, and `@PASS` of several."""
+        """The name that commands take: `NODE:slot` or `NODE:input:slot`, and `@PASS` of several."""
         side = "input:" if self.io is IO.INPUT else ""
         of_pass = "" if self.pass_number is None else f"@{self.pass_number}"
         return f"{self.node.name}:{side}{self.slot}{of_pass}"
 
     @property
     def is_saved(self) -> bool:
-        """Whether its elements were saved."""
+        """True if its elements were saved."""
         return self._stored is not None
 
     def array(self) -> Array:

@@ -1,4 +1,4 @@
-"""How a process ended, decided from what its handlers noted."""
+"""The cause of a process's end, decided from what its handlers noted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Cause:
 
     @property
     def is_abnormal(self) -> bool:
-        """Whether training did not simply end."""
+        """True unless training simply ended or is still running."""
         return self.kind not in (FINISHED, RUNNING)
 
 
 def of_exception(kind: str, message: str, thread: str = "") -> Cause:
-    """How an exception ends a training."""
+    """Return the cause of an end by this exception."""
     where = f" in the thread {thread}" if thread else ""
     text = f"{kind}: {message}" if message else kind
     names = kind.lower()
@@ -49,7 +49,7 @@ def _has(message: str, words: tuple[str, ...]) -> bool:
 
 
 def of_ring(ring: RingReader, alive: bool, oom_kills: int = 0) -> Cause:
-    """How the process of a ring ended, or that it has not."""
+    """Decide how the process of a ring ended, or that it is still running."""
     markers = ring.markers
     last = markers[-1] if markers else None
     if last is not None and (found := _noted(ring, markers, last, alive)) is not None:

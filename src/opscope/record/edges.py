@@ -1,4 +1,4 @@
-"""Where the inputs of an operator come from, as a ring has it where the capture knows.
+"""The sources of an operator's inputs, as a ring has them where the capture knows.
 
 One line for each input: `12:0` is the first output of node 12, all else comes from outside and is
 told as kind and name.

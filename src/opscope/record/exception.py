@@ -64,7 +64,7 @@ def _tensors(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(tensor: Any) -> dict[str, Any]:
-    """What a tensor is, and if it lies in this machine's memory, its numbers."""
+    """Describe a tensor; if it lies in this machine's memory, with its numbers."""
     import torch
 
     about: dict[str, Any] = {

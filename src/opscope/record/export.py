@@ -117,7 +117,7 @@ def export_if_left(folder: Path) -> bool:
 
 
 def export_is_due(folder: Path) -> bool:
-    """Whether a ring looks so by its header, without reading all of it."""
+    """Tell by its header alone whether a ring looks as if it had to be exported."""
     try:
         with open(folder / RING_FILE, "rb") as file:
             header = file.read(shared.RING_HEADER_BYTES)
@@ -136,7 +136,7 @@ def export_is_due(folder: Path) -> bool:
 def cause_of(
     ring: RingReader, facts: dict[str, Any], folder: Path
 ) -> tuple[Cause, dict[str, Any] | None]:
-    """How the process of a ring ended, and the exception it noted, if it did."""
+    """Decide how the process of a ring ended; return the exception it noted, if any, too."""
     cause = of_ring(ring, is_alive(ring.pid), oom_kills(str(facts.get("cgroup", ""))))
     exception = read_json(folder / EXCEPTION_FILE) or None
     if exception is not None and cause.kind in ("exception", RUNNING):

@@ -1,4 +1,4 @@
-"""Where recordings are, and what a recording consists of."""
+"""The places of recordings, and the files a recording consists of."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FACTS_FILE = "facts.json"
 REPORT_FILE = "report.json"
 EXCEPTION_FILE = "exception.json"
 IN_RUN = "recorder"
-"""Where recordings are in a run directory."""
+"""The folder of recordings in a run directory."""
 _RANK = re.compile(r"rank_([0-9]{1,9})(\.[0-9]+)?")
 
 
 def rank_folder(base: Path, rank: int, process: int = 0) -> Path:
-    """Where a rank's recording goes; with a process, that of one more that says it is this rank."""
+    """Return the folder of a rank's recording; `process` numbers others of the same rank."""
     return base / (f"rank_{rank}.{process}" if process else f"rank_{rank}") / "rdr"
 
 

@@ -18,7 +18,7 @@ from opscope.record.ring import RING_FILE
 
 
 def report_of(path: Path) -> dict[str, Any]:
-    """What there is to say of the recordings at a path; what was not exported yet is, if it can."""
+    """Report on all recordings at a path, after exporting those that were not yet and can be."""
     if not path.exists():
         raise OpscopeError(f"{path} does not exist")
     folders = recordings(path)

@@ -43,7 +43,7 @@ _compiling = torch.compiler.is_compiling
 
 
 class _State(threading.local):
-    """What is known of a thread."""
+    """The scope a thread is in, and how deep it is in module calls and backward."""
 
     def __init__(self, root: Scope) -> None:
         self.scope = root
@@ -264,7 +264,7 @@ class Program:
 
 
 class DeviceMarks:
-    """How far a GPU has got, told by events between the parts of a step."""
+    """Follows how far a GPU has got, by events between the parts of a step."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
@@ -272,7 +272,7 @@ class DeviceMarks:
         self._failed = False
 
     def mark(self) -> None:
-        """What was launched so far has run when the GPU reaches this."""
+        """Put an event behind all launched so far, and note how far the GPU has got."""
         if self._failed or torch.cuda.is_current_stream_capturing():
             return
         try:

@@ -19,7 +19,7 @@ _RECORD = struct.Struct("<QQQIIIIIIiIQQQIHHBBBBb")
 _AT = {name: at for name, (_, at) in shared.RING_RECORD.items()}
 _MARKER = struct.Struct("<IiiiQQ32s")
 MODULE = "nn.Module"
-"""What stands in the place of an operator's name."""
+"""The name that module calls have in place of an operator's."""
 
 
 class _State(threading.local):

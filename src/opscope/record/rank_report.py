@@ -1,4 +1,4 @@
-"""What there is to say of one rank, as plain data: the content of `report.json`."""
+"""The report on one rank as plain data: the content of `report.json`."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from typing import Any
 from opscope.record.cause import FINISHED, HANG, RUNNING
 
 _FOLLOWERS = ("SIGTERM", "SIGINT", "SIGHUP", HANG)
-"""What happens to the other ranks when one is gone."""
+"""The ways in which other ranks end once one is gone."""
 
 
 def compare(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """What there is to say of all ranks together; the first rank to go leads."""
+    """Report on all ranks together, led by the first that went."""
     missing = _missing(reports)
     first = _first(reports, missing)
     world = max([int(each.get("world_size") or 1) for each in reports], default=1)

@@ -92,7 +92,7 @@ class Operator:
     node: int | None = None
     """The node's number in the run, where the capture has given one."""
     inputs: tuple[InputFrom, ...] = ()
-    """Where its inputs come from, where the capture has told."""
+    """The sources of its inputs, if the capture has told."""
 
     @property
     def op_type(self) -> str:
@@ -101,13 +101,13 @@ class Operator:
 
     @property
     def is_collective(self) -> bool:
-        """Whether several ranks have to take part."""
+        """True if several ranks have to take part."""
         return bool(self.collective)
 
 
 @dataclass
 class Names:
-    """What the numbers in records stand for, by kind and number."""
+    """The names that numbers in records stand for, by kind and number."""
 
     by_kind: dict[int, dict[int, str]] = field(default_factory=dict)
 
@@ -165,7 +165,7 @@ class RingReader:
 
     @property
     def state(self) -> int:
-        """Whether it is written still, ended well, or was exported."""
+        """The state it is in: still being written, ended well, or exported."""
         return self.number("state")
 
     def real_time(self, monotonic_ns: int) -> float:

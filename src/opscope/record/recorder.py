@@ -35,7 +35,7 @@ from opscope.settings.recorder import RecorderSettings
 
 LOCK_FILE = "lock"
 STEP_0 = "step_0"
-"""Where mode 2 writes what there is after the first step."""
+"""The folder in which mode 2 writes what there is after the first step."""
 
 
 class Recorder:
@@ -65,7 +65,7 @@ class Recorder:
         """By stack: the first node that has it."""
         self._lock: FileLock | None = None
         self.folder: Path | None = None
-        """Where the ring is and the files will be; None where nothing can be written."""
+        """The folder of the ring and the files to come; None if nothing can be written."""
         self.sink = Heard(self)
 
     # ------------------------------------------------------------------ beginning
@@ -163,7 +163,7 @@ class Recorder:
             (folder / LOCK_FILE).unlink(missing_ok=True)
 
     def _make_room(self, folder: Path) -> None:
-        """What another process has left here is moved aside."""
+        """Rename what another process has left at this place."""
         if not folder.exists():
             return
         number = 1

@@ -16,7 +16,7 @@ def render_markdown(report: Mapping[str, Any], stacks: Mapping[int, str]) -> str
 
 
 def render_terminal(report: Mapping[str, Any]) -> list[str]:
-    """What a person wants to know first."""
+    """Return the lines a person wants to read first."""
     lines = [f"how it ended: {report['cause_text']}"]
     if len(report["ranks"]) > 1 or report["absent"]:
         lines += ["", *rank_lines(report)]
@@ -58,7 +58,7 @@ def in_words(operator: Mapping[str, Any]) -> str:
 
 
 def source_line(source: Mapping[str, Any] | None) -> str:
-    """Where in the source, in a line."""
+    """Return a place in the source and its code in one line."""
     if not source:
         return ""
     return f"{source['file']}:{source['line']} in {source['function']}: {source['code']}"
@@ -113,7 +113,7 @@ def _short(value: Any) -> str:
 
 
 def _in_numbers(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """What the values of a step were like."""
+    """Describe the values of a step."""
     yield f"largest |x| {_short(statistics.get('largest'))}"
     if statistics.get("not_finite"):
         yield (
@@ -169,7 +169,7 @@ def _rank_in_full(rank: Mapping[str, Any], stacks: str) -> Iterator[str]:
 
 
 def took(each: Mapping[str, Any]) -> str:
-    """How long an operator took, or what became of it instead."""
+    """Return the time an operator took, or that it raised or never returned."""
     if each["raised"]:
         return "**raised**"
     return "**in flight**" if each["seconds"] is None else f"{each['seconds'] * 1e6:.0f} µs"

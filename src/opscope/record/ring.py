@@ -31,7 +31,7 @@ _LATE = 16
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything a ring holds; `slots` is a power of two."""
+    """The size of each part of a ring; `slots` is a power of two."""
 
     slots: int = 1 << 16
     names_bytes: int = 4 << 20
@@ -42,22 +42,22 @@ class Sizes:
 
     @property
     def records_at(self) -> int:
-        """Where the records begin."""
+        """The byte at which the records begin."""
         return shared.RING_HEADER_BYTES + self.names_bytes
 
     @property
     def steps_at(self) -> int:
-        """Where the facts of steps begin."""
+        """The byte at which the facts of steps begin."""
         return self.records_at + self.slots * shared.RING_RECORD_BYTES
 
     @property
     def batch_at(self) -> int:
-        """Where the last batch is."""
+        """The byte at which the last batch begins."""
         return self.steps_at + self.step_slots * self.step_bytes
 
     @property
     def random_at(self) -> int:
-        """Where the random states are."""
+        """The byte at which the random states begin."""
         return self.batch_at + self.batch_bytes
 
     @property

@@ -1,4 +1,4 @@
-"""What is noted of each step: loss, learning rate, memory, the batch, random states."""
+"""The facts noted of each step: loss, learning rate, memory, the batch, random states."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from opscope.capture.guards import plain_torch
 from opscope.record.ring import Ring
+from opscope.stats.devices import kind_of
 
 _DIGEST_BYTES = 1 << 16
 """So many bytes at the beginning and at the end of a tensor make its digest."""
@@ -35,21 +36,15 @@ class Number:
     """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._value: float | None = None
-        self._host: Tensor | None = None
-        if not tensor.is_cuda:
-            self._value = float(tensor.item().real)
-        elif not torch.cuda.is_current_stream_capturing():
-            self._host = torch.empty((), dtype=tensor.dtype, pin_memory=True)
-            self._host.copy_(tensor.detach().reshape(()), non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record()
+        kind = kind_of(tensor)
+        self._arriving = None if kind is None else kind.send(tensor)
+        self._value = float(tensor.item().real) if kind is None else None
 
     @property
     def value(self) -> float | None:
         """The number, if it is known by now."""
-        if self._host is not None and self._event.query():
-            self._value, self._host = float(self._host.item().real), None
+        if self._arriving is not None and (host := self._arriving.get()) is not None:
+            self._value, self._arriving = float(host.item().real), None
         return self._value
 
 
@@ -205,7 +200,7 @@ class StepFacts:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether the values can be copied as they lie."""
+    """Tell whether the values can be copied as they lie."""
     on_cpu = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return bool(on_cpu and tensor.is_contiguous())
 

@@ -1,4 +1,4 @@
-"""What the statistics of a step say in brief, where they are computed anyway."""
+"""A summary of a step's statistics, if they are computed anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program runs in: versions, arguments, environment without secrets, git revision."""
+"""The surroundings of a program: versions, arguments, environment without secrets, git revision."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def cgroup_events_file(
 
 
 def oom_kills(file: str) -> int:
-    """How many processes of the cgroup were killed for want of memory so far."""
+    """Count the processes of the cgroup that were killed for want of memory so far."""
     try:
         lines = Path(file).read_text().splitlines() if file else []
     except OSError:

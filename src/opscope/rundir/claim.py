@@ -1,4 +1,4 @@
-"""How the ranks of one run agree on one directory: the first to come names it."""
+"""Lets the ranks of one run agree on one directory: the first to come names it."""
 
 from __future__ import annotations
 

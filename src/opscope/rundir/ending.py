@@ -1,4 +1,4 @@
-"""How the process of a rank ended, as `end.json` has it."""
+"""The end of a rank's process, as `end.json` has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = {errno.ENOSPC: "disk full", errno.EDQUOT: "disk quota used up"}
 
 @dataclass(frozen=True)
 class Ending:
-    """What became of training: finished, stopped by a hit, or failed with an exception."""
+    """The end of training: finished, stopped by a hit, or failed with an exception."""
 
     state: str = FINISHED
     reason: str = ""

@@ -64,9 +64,9 @@ class History:
         self._unsettled: list[_Closed] = []
         self._every = [EveryOther() for _ in range(LEVELS)]
         self.thinned = 0
-        """How many rows are known by extremes only."""
+        """The number of rows known by extremes only."""
         self.dropped = 0
-        """How many rows are not known at all any more."""
+        """The number of rows not known at all any more."""
 
     def add(self, file: StatFile, records: Records) -> None:
         """A segment was closed, and has these rows."""

@@ -57,7 +57,7 @@ class JsonLines:
         self._limit = limit
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self._file).st_size
-        """How many bytes there are in it, or would be."""
+        """The number of bytes that are in it, or would be."""
         self._full = False
 
     def append(self, value: dict[str, Any]) -> bool:
@@ -95,7 +95,7 @@ class LineTail:
         self._last = b""
         self._number = 0
         self.complaints = Complaints(path)
-        """What is wrong with the file is said there."""
+        """The place to say what is wrong with the file."""
 
     def numbered(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The objects of the new lines, each with the number of its line."""

@@ -1,4 +1,4 @@
-"""Where things are in a run directory; the names are part of the format."""
+"""The places of things in a run directory; the names are part of the format."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class RankFiles:
 
     @property
     def memory(self) -> SegmentWriter:
-        """Where rows are written."""
+        """The writer of rows."""
         return self._segments
 
     def add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:

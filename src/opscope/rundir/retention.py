@@ -1,4 +1,4 @@
-"""Which runs of a directory are kept: the newest ones, and every one that is alive."""
+"""Keeps the newest runs of a directory and every one that is alive, and deletes others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of a node and of a step are in a file of rows.
+"""Finds the rows of a node and of a step in a file of rows.
 
 The index is written whole when a file is closed for good. Numbers are little-endian u32: rows in
 the file, rows that are valid, nodes, runs; the nodes in order; where each begins in the
@@ -31,7 +31,7 @@ class RowIndex(NamedTuple):
     rows: int
     nodes: Numbers
     starts: Numbers
-    """Where each node begins in `order`; one more for the end."""
+    """The place in `order` at which each node begins; one more for the end."""
     steps: NDArray[np.int32]
     begins: Numbers
     ends: Numbers

@@ -40,17 +40,17 @@ class SegmentWriter:
 
     @property
     def rows(self) -> int:
-        """How many rows have been written, thinned and dropped ones included."""
+        """The number of rows written, thinned and dropped ones included."""
         return self._before + self.cursor[NEXT] // ROW_BYTES
 
     @property
     def thinned(self) -> int:
-        """How many rows are known by extremes only."""
+        """The number of rows known by extremes only."""
         return self._history.thinned
 
     @property
     def dropped(self) -> int:
-        """How many rows were deleted to stay within the budget."""
+        """The number of rows deleted to stay within the budget."""
         return self._history.dropped
 
     def settle(self, step: int) -> None:

@@ -41,7 +41,7 @@ class StatFile:
 
     @property
     def index(self) -> Path:
-        """Where which rows are."""
+        """The file that says where which rows are."""
         return self.directory / f"{self.stem}{INDEX}"
 
     @property

@@ -17,7 +17,7 @@ from opscope.messages import say_once
 from opscope.rundir.jsonlines import JsonLines
 
 _FULL_AGAIN = 3 / 4
-"""How much of the room may be taken after thinning: less, and that would be due again at once."""
+"""The share of the room that may be taken after thinning: else it would be due again at once."""
 LEAST = 1 << 20
 """The bound of the least budget."""
 _FEW = 4

@@ -71,7 +71,7 @@ class EveryOther:
 
 
 class Thinned(NamedTuple):
-    """What is kept, and what is known of the rest."""
+    """The rows that are kept, and what is known of the others."""
 
     records: Records
     between: Records

@@ -116,7 +116,7 @@ class RunWriter(BaseSink):
 
     @property
     def failed(self) -> bool:
-        """Whether something could not be written."""
+        """True if something could not be written."""
         return bool(self._error)
 
     def await_exit_code(self, step: int | None) -> None:

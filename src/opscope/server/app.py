@@ -22,7 +22,7 @@ from opscope.server.shelf import Shelf
 from opscope.server.watch_desk import WatchDesk
 
 PAGE = Path(__file__).with_name("page")
-"""Where the built page is, if it was built."""
+"""The folder of the built page, if it was built."""
 API = "/api/v1"
 _NO_PAGE = (
     "<!doctype html><title>opscope</title><p>The page was not built when opscope was installed: "

@@ -24,7 +24,7 @@ from opscope.server.library import Library
 from opscope.server.serve import address, serve
 
 LINGER_S = 5.0
-"""How long it stays after the last rank has gone and the last page was closed."""
+"""The time it stays after the last rank has gone and the last page was closed."""
 _LOOK_S = 0.5
 
 

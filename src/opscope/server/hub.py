@@ -19,7 +19,7 @@ from opscope.server.mirror import Mirror, mirror_place
 from opscope.server.training import ENDED, Training, follow, receive, send
 
 _SETTLE_S = 0.3
-"""How long ranks get to come to the end of the step under way, before it is looked again."""
+"""The time ranks get to come to the end of the step under way, before it is looked again."""
 _MEETING_S = 120.0
 
 
@@ -35,7 +35,7 @@ class Hub:
         self._library = library
         self._page = page
         self._copies = copies
-        """Where runs of other machines are copied to."""
+        """The folder that runs of other machines are copied to."""
         self._runs: dict[str, dict[int, Training]] = {}
         self._watchers: dict[str, int] = {}
         self.arrays = LiveArrays()
@@ -125,7 +125,7 @@ class Hub:
 
     @property
     def is_needed(self) -> bool:
-        """Whether a training is connected, or somebody looks."""
+        """True if a training is connected, or somebody looks."""
         return self.streams > 0 or any(self.is_live(run) for run in tuple(self._runs))
 
     def facts(self, run: str) -> Message:

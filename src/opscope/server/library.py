@@ -23,7 +23,7 @@ from opscope.views.source_view import nodes_by_line
 _OPEN = 4
 """Recordings that are kept open."""
 _FRESH_S = 0.25
-"""How long an answer about a recording that is being written may be old."""
+"""The age that an answer about a recording that is being written may have."""
 
 
 class Opened:

@@ -19,7 +19,7 @@ from opscope.rundir.stat_files import ROWS
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 LOOK_S = 0.5
-"""How often it looks for what is new, while nothing happens."""
+"""The interval at which it looks for what is new, while nothing happens."""
 _MOST_FILES = 20_000
 _RANK = "rank_"
 

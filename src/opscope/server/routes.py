@@ -53,10 +53,10 @@ ScopeName = Annotated[str, Query(max_length=1 << 15, description="the name of a 
 RANK = "/runs/{run}/ranks/{rank}"
 _STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 _LOOK_S = 0.5
-"""How often a recording that is being written is looked at for the stream of changes."""
+"""The interval at which a recording is looked at for the stream of changes while it is written."""
 _GLANCE_S = 0.05
 _RETRY_MS = 700
-"""How long a page waits before it connects again; browsers would wait some seconds."""
+"""The time a page waits before it connects again; browsers would wait some seconds."""
 
 
 def _opened(request: Request, run: str) -> Opened:

@@ -1,4 +1,4 @@
-"""Who may ask: a token for everything, the right Host and Origin, and strict headers."""
+"""Guards the server: a token for everything, the right Host and Origin, and strict headers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from opscope.server.library import Library
 _OPEN = 2
 """Recordings that are kept: each rank has a ring of about 11 MB."""
 _FRESH_S = 2.0
-"""How long one whose process is still there may be old."""
+"""The age that one may have whose process is still there."""
 
 
 class Shelf:

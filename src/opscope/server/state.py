@@ -1,4 +1,4 @@
-"""What the routes of a server share."""
+"""The objects that the routes of a server share."""
 
 from __future__ import annotations
 

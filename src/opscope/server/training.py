@@ -19,9 +19,9 @@ from opscope.messages import say_once
 from opscope.server.mirror import LOOK_S, Mirror
 
 _PATIENCE_S = 90.0
-"""How long a training may take to answer; it does some things only when a step ends."""
+"""The time a training may take to answer; it does some things only when a step ends."""
 _GLANCE_S = 2.0
-"""How long to wait for where a training stands."""
+"""The time to wait for where a training stands."""
 HELD = ("paused", "waiting")
 ENDED, LOST, DEAD = "ended", "lost", "dead"
 _BACK_S = 30.0
@@ -35,14 +35,14 @@ class Training:
         self.link = link
         self.run_id = str(hello.get("run", ""))[:255]
         self.place = Path(str(hello.get("directory", "")))
-        """Where this server reads what it records."""
+        """The folder from which this server reads what it records."""
         self.mirror: Mirror | None = None
         """Copies it there, if that is on another disk."""
         self.follower: asyncio.Task[None] | None = None
         self.news = asyncio.Event()
         """Set when there may be something to copy."""
         self.has_written = False
-        """Whether it has ended, and written all there is."""
+        """True if it has ended, and written all there is."""
         self.rank = whole(hello.get("rank"))
         self.ranks = max(1, whole(hello.get("ranks")) or 1)
         self.pid = whole(hello.get("pid"))
@@ -69,7 +69,7 @@ class Training:
 
     @property
     def is_held(self) -> bool:
-        """Whether it holds."""
+        """True if it holds."""
         return self.alive and self.state in HELD
 
     @property

@@ -69,7 +69,7 @@ async def _looked(
 
 
 Source = Annotated[Looked, Depends(_looked)]
-"""Where its elements are asked for."""
+"""The place where its elements are asked for."""
 
 
 @router.get(VALUE, response_model=value_answers.ValueFacts)

@@ -1,4 +1,4 @@
-"""Where the elements of a value are asked for: in what was written, or in a connected training."""
+"""Finds a value's elements: in what was written, or in a connected training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.views.tensor_view import Which, picture_kind
 
 
 class Against(NamedTuple):
-    """What a value is compared with: `step:3`, `rank:1`, or nothing."""
+    """The other side of a comparison: `step:3`, `rank:1`, or nothing."""
 
     other: str = ""
     show: str = "difference"
@@ -24,7 +24,7 @@ class Against(NamedTuple):
 
     @property
     def is_difference(self) -> bool:
-        """Whether two values are looked at together."""
+        """True if two values are looked at together."""
         return bool(self.other) and self.show == "difference"
 
     def number(self, kind: str) -> int | None:
@@ -45,7 +45,7 @@ class Looked:
     hub: Hub | None = None
     run: str = ""
     live: Data = field(default_factory=dict)
-    """What a training calls it."""
+    """The name that a training has for it."""
     pair: tuple[Array, Array] | None = None
     """Of two ranks that are trained: its elements, and those that it is compared with."""
 

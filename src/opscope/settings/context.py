@@ -29,11 +29,11 @@ SOURCE = "set_context"
 
 @dataclass(frozen=True)
 class Context:
-    """What the script has set with `set_context`."""
+    """The settings a script has made with `set_context`."""
 
     env_config_path: str = ""
     recorder: Mapping[str, Any] = field(default_factory=dict)
-    """What the section "rdr" of that file gives."""
+    """The content of the section "rdr" of that file."""
     mem_reuse: bool | None = None
     save_graphs: int = 0
     reserve_class_name_in_scope: bool = True
@@ -148,7 +148,7 @@ def _read_env_config(file: str) -> tuple[dict[str, Any], list[Problem]]:
 
 
 class EnvConfig(NamedTuple):
-    """What a `mindspore_config.json` says."""
+    """The content of a `mindspore_config.json`."""
 
     recorder: Mapping[str, Any] = {}
     mem_reuse: bool | None = None

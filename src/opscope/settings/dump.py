@@ -23,7 +23,7 @@ USELESS_VARIABLE = "MINDSPORE_DUMP_IGNORE_USELESS_OUTPUT"
 
 @dataclass(frozen=True)
 class DumpSettings:
-    """What to dump and where; docs/dump.md says what each field means."""
+    """The settings of a dump; docs/dump.md says what each field means."""
 
     file: str
     path: Path
@@ -49,38 +49,38 @@ class DumpSettings:
     text: str
     """The config file's own text."""
     notices: tuple[str, ...] = ()
-    """What to say once at the start."""
+    """Sentences to say once at the start."""
     ignores_useless_outputs: bool = True
-    """Whether outputs that nothing ever reads are left out."""
+    """True if outputs that nothing ever reads are left out."""
 
     @property
     def wants_inputs(self) -> bool:
-        """Whether inputs of operators are dumped."""
+        """True if inputs of operators are dumped."""
         return self.input_output in (0, 1)
 
     @property
     def wants_outputs(self) -> bool:
-        """Whether outputs of operators are dumped."""
+        """True if outputs of operators are dumped."""
         return self.input_output in (0, 2)
 
     @property
     def saves_tensors(self) -> bool:
-        """Whether whole tensors are written."""
+        """True if whole tensors are written."""
         return self.saved_data in ("tensor", "full")
 
     @property
     def saves_statistics(self) -> bool:
-        """Whether statistic.csv is written."""
+        """True if statistic.csv is written."""
         return self.saved_data in ("statistic", "full")
 
     @property
     def samples(self) -> int:
-        """How many elements of each tensor are saved; 0 for all of them."""
+        """The number of elements of each tensor that are saved; 0 for all of them."""
         return self.sample_num if self.sample_mode else 0
 
     @property
     def synchronous(self) -> bool:
-        """Whether data is on disk before the next operator runs."""
+        """True if data is on disk before the next operator runs."""
         return self.enable
 
 

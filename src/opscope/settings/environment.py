@@ -138,7 +138,7 @@ VARIABLES = {variable.name: variable for variable in _ALL}
 
 @dataclass(frozen=True)
 class Environment:
-    """What the environment asks for. Empty strings mean that a variable is not set."""
+    """The wishes in the environment. Empty strings mean that a variable is not set."""
 
     dump_config: str = ""
     dump_variable: str = ""
@@ -151,7 +151,7 @@ class Environment:
     """host:port of the server that the training is to wait for."""
     small_memory: bool = False
     recorder: Mapping[str, object] = field(default_factory=dict)
-    """What is said of the recorder: enable, mode, path, hang."""
+    """The settings of the recorder: enable, mode, path, hang."""
     rank: int = 0
     problems: tuple[Problem, ...] = ()
     notices: tuple[str, ...] = ()

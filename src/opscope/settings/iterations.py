@@ -1,4 +1,4 @@
-"""Which steps: "0|5-8|100-120" or "all"."""
+"""Sets of steps: "0|5-8|100-120" or "all"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators: by full name, by type, or by regular expression."""
+"""Patterns for operators: by full name, by type, or by regular expression."""
 
 from __future__ import annotations
 

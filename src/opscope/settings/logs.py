@@ -47,14 +47,14 @@ _MB = 1 << 20
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Where logs go and what is logged; levels are those of MindSpore, 0 DEBUG to 4 CRITICAL."""
+    """The place and levels of logs; levels are those of MindSpore, 0 DEBUG to 4 CRITICAL."""
 
     level: int = 2
     to_stderr: bool = True
     directory: str = ""
-    """Where files go if not to stderr."""
+    """The folder that files go to if not to stderr."""
     stderr_level: int = 2
-    """What is shown on the screen beside files."""
+    """The level from which messages are shown on the screen beside files."""
     max_bytes: int = 50 * _MB
     backups: int = 30
     submodules: Mapping[str, int] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from opscope.settings.sizes import parse_size
 
 COMMAND_LINE = "command line"
 DEBUGGER_HOST, DEBUGGER_PORT = "127.0.0.1", 50051
-"""Where a server waits for trainings."""
+"""The address at which a server waits for trainings."""
 PHASES = ("setup", "data", "eval")
 
 
@@ -147,7 +147,7 @@ class Given:
     file: str
     key: str
     folder: Path
-    """What relative paths are relative to."""
+    """The folder that relative paths start from."""
 
 
 @dataclass

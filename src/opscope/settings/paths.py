@@ -1,4 +1,4 @@
-"""Whether files can be written under a directory, told before anything is written."""
+"""Checks that files can be written under a directory, before anything is written."""
 
 from __future__ import annotations
 

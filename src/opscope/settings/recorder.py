@@ -17,7 +17,7 @@ HANG_SECONDS = 600
 
 @dataclass(frozen=True)
 class RecorderSettings:
-    """Whether, when and where the recorder exports."""
+    """The settings of the recorder: if, when and where it exports."""
 
     enable: bool = False
     mode: int = 1

@@ -32,14 +32,14 @@ from opscope.settings.wire import WIRE_VERSION, decode, encode
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a run watches, records and dumps."""
+    """The settings of a run: what it watches, records and dumps."""
 
     dump: DumpSettings | None = None
     watch: str = "recommended"
     """Watchpoints: "none", "recommended", a file or a specification."""
     recorder: RecorderSettings = field(default_factory=RecorderSettings)
     stats: bool = True
-    """Whether statistics are computed; without them nothing is watched."""
+    """True if statistics are computed; without them nothing is watched."""
     page: bool = True
     every: int = 1
     """Look at one step in so many."""
@@ -49,19 +49,19 @@ class RunSettings:
     run_dir: Path | None = None
     budget_bytes: int = 2 * 1024**3
     keep_runs: int = 0
-    """How many runs to keep; 0 keeps all."""
+    """The number of runs to keep; 0 keeps all."""
     include: frozenset[str] = field(default_factory=frozenset)
     """Phases that are left out unless asked for: "setup", "data", "eval"."""
     on_hit: str = "stop"
-    """What a hit does: "stop" ends training, "log" only tells of it."""
+    """The effect of a hit: "stop" ends training, "log" only tells of it."""
     on_hit_kinds: str = "nonfinite"
-    """Which hits that is about: "nonfinite", "all", or abbreviations of conditions."""
+    """The hits that have it: "nonfinite", "all", or abbreviations of conditions."""
     quick: bool = False
     """Check finiteness only."""
     strict: bool = False
     """Wait for the statistics of a GPU before each update."""
     save_state: int = 1 << 30
-    """How many bytes of state a hit may save; 0 saves nothing."""
+    """The number of bytes of state that a hit may save; 0 saves nothing."""
     server: str = ""
     """host:port of the server that may control training; empty for none."""
     wait: bool = False
@@ -76,35 +76,35 @@ class RunSettings:
     """Keep few values for looking at them."""
     disabled: bool = False
     saves_graphs: bool = False
-    """Whether graphs are written also without a dump."""
+    """True if graphs are written also without a dump."""
     run_asked: bool = False
-    """Whether a run directory was asked for beside a dump."""
+    """True if a run directory was asked for beside a dump."""
     notices: tuple[str, ...] = ()
-    """What to say once at the start."""
+    """Sentences to say once at the start."""
 
     @property
     def watches(self) -> bool:
-        """Whether any watchpoint is set."""
+        """True if any watchpoint is set."""
         return self.watch != "none" and self.stats
 
     @property
     def writes_run(self) -> bool:
-        """Whether statistics go to a run directory; a dump alone needs none."""
+        """True if statistics go to a run directory; a dump alone needs none."""
         return self.stats and not self.disabled and (self.dump is None or self.run_asked)
 
     @property
     def records(self) -> bool:
-        """Whether the recorder is on."""
+        """True if the recorder is on."""
         return self.recorder.enable and not self.disabled
 
     @property
     def has_run_directory(self) -> bool:
-        """Whether anything is written to one."""
+        """True if anything is written to one."""
         return self.writes_run or (self.records and not self.recorder.path)
 
     @property
     def active(self) -> bool:
-        """Whether anything is switched on at all."""
+        """True if anything is switched on at all."""
         captured = self.dump is not None or self.writes_run or self.saves_graphs
         wanted = captured or self.records
         return wanted and not self.disabled

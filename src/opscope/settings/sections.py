@@ -28,7 +28,7 @@ class Key:
 
 @dataclass
 class Reading:
-    """What a file said: checked values (or defaults) by key name, and everything wrong."""
+    """The content of a file: checked values (or defaults) by key name, and everything wrong."""
 
     file: str
     values: dict[str, Any] = field(default_factory=dict)

@@ -7,12 +7,14 @@ no entry are copied to the host first. Nothing here imports a framework or wakes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 OnDevice = Callable[[int, Any], None]
 """Told of the index of a device and of what computes its rows."""
+PairNumbers = tuple[float, float, float, int, int, int, int]
+"""The fields of `two_tensors.Difference`."""
 
 
 class Ticket(Protocol):
@@ -20,7 +22,7 @@ class Ticket(Protocol):
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """True if there are none."""
 
     def ready(self) -> bool:
         """Tell whether the numbers have arrived."""
@@ -33,14 +35,14 @@ class Ticket(Protocol):
 
 
 class RowsOnDevices(Protocol):
-    """What computes rows on the devices of one kind, without making the training wait."""
+    """Computes rows on the devices of one kind, without making the training wait."""
 
     skipped_in_capture: int
     """Rows that were not computed because a graph was being captured."""
 
     @property
     def devices(self) -> Mapping[int, Any]:
-        """What computes the rows of each device, by its index."""
+        """The objects that compute the rows of each device, by its index."""
 
     def submit(self, tensor: Any, address: int) -> None:
         """Enqueue the row of a tensor as it is now, for the record at `address`."""
@@ -55,25 +57,65 @@ class RowsOnDevices(Protocol):
         """Finish the rows submitted since the last flush, without waiting for them."""
 
 
+class Arriving(Protocol):
+    """A copy of a tensor on its way to the host."""
+
+    def get(self) -> Any | None:
+        """Return the copy, or None as long as it is not there."""
+
+
 class DeviceKind(NamedTuple):
     """One kind of device."""
 
     rows: Callable[[str, OnDevice], RowsOnDevices]
     """Makes what computes rows, with a precision and who is told of every device it meets."""
     count: Callable[[ModuleType], int]
-    """How many devices torch sees."""
+    """Counts the devices that torch sees."""
     is_used: Callable[[ModuleType], bool]
-    """Whether the script has begun to use them."""
+    """Tells whether the script has begun to use them."""
     name: Callable[[ModuleType], str]
-    """What the one in use is called."""
+    """Names the one in use."""
     target: str
-    """What MindSpore calls the kind, as dumps say it."""
+    """The name that MindSpore has for the kind, as dumps say it."""
+    stream: Callable[[Any], int]
+    """Returns the id of the current stream on a tensor's device."""
+    is_capturing: Callable[[ModuleType], bool]
+    """Tells whether operators are captured as a graph now, so that no value can be waited for."""
+    random_states: Callable[[ModuleType], Sequence[Any]]
+    """Returns the states of the generators, one for each device."""
+    pair: Callable[..., PairNumbers]
+    """Compares two tensors of one device; see `two_tensors.difference`."""
+    send: Callable[[Any], Arriving]
+    """Begins to copy a tensor to the host, without waiting for it."""
 
 
 def _cuda_rows(precision: str, on_device: OnDevice) -> RowsOnDevices:
     from opscope.stats.cuda.engine import CudaRows
 
     return CudaRows(precision, on_device)
+
+
+def _cuda_stream(tensor: Any) -> int:
+    from torch import _C
+
+    found: int = _C._cuda_getCurrentStream(tensor.get_device())[0]
+    return found
+
+
+def _cuda_random_states(torch: ModuleType) -> list[Any]:
+    return [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]
+
+
+def _cuda_pair(a: Any, b: Any, rtol: float, atol: float, *, equal_nan: bool) -> PairNumbers:
+    from opscope.stats.cuda.pair import pair
+
+    return pair(a, b, rtol, atol, equal_nan=equal_nan)
+
+
+def _cuda_send(tensor: Any) -> Arriving:
+    from opscope.stats.cuda.sending import send
+
+    return send(tensor)
 
 
 KINDS = {
@@ -83,9 +125,19 @@ KINDS = {
         is_used=lambda torch: bool(torch.cuda.is_initialized()),
         name=lambda torch: str(torch.cuda.get_device_name()),
         target="GPU",
+        stream=_cuda_stream,
+        is_capturing=lambda torch: bool(torch.cuda.is_current_stream_capturing()),
+        random_states=_cuda_random_states,
+        pair=_cuda_pair,
+        send=_cuda_send,
     )
 }
 """By `tensor.device.type`."""
+
+
+def kind_of(tensor: Any) -> DeviceKind | None:
+    """Return the kind of device a tensor is on; None for the CPU, and for kinds not known."""
+    return None if tensor.is_cpu else KINDS.get(tensor.device.type)
 
 
 def is_known(tensor: Any) -> bool:
@@ -93,9 +145,25 @@ def is_known(tensor: Any) -> bool:
     return tensor.is_cpu or tensor.device.type in KINDS
 
 
+def is_late(tensor: Any) -> bool:
+    """Tell whether the numbers of a tensor come late, so that asking now means waiting."""
+    return kind_of(tensor) is not None
+
+
+def stream_of(tensor: Any) -> int:
+    """Return the id of the current stream on a tensor's device; 0 for kinds without streams."""
+    kind = kind_of(tensor)
+    return 0 if kind is None else kind.stream(tensor)
+
+
+def used_kinds(torch: ModuleType) -> Iterator[tuple[str, DeviceKind]]:
+    """Yield the kinds of devices that the script uses beside the CPU, with torch's names."""
+    return ((name, kind) for name, kind in KINDS.items() if kind.is_used(torch))
+
+
 def used_kind(torch: ModuleType) -> DeviceKind | None:
-    """The kind of device that the script uses beside the CPU, if any."""
-    return next((kind for kind in KINDS.values() if kind.is_used(torch)), None)
+    """Return the kind of device that the script uses beside the CPU, if any."""
+    return next((kind for _, kind in used_kinds(torch)), None)
 
 
 class Tickets:
@@ -106,7 +174,7 @@ class Tickets:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no rows."""
+        """True if there are no rows."""
         return all(ticket.empty for ticket in self._tickets)
 
     def ready(self) -> bool:

@@ -24,10 +24,10 @@ class Engine:
         self._kinds = KINDS if on_device else {}
         self._precision = precision
         self._rows: dict[str, RowsOnDevices] = {}
-        """What computes rows, by the kind of the devices that were met."""
+        """The objects that compute rows, by the kind of the devices that were met."""
         self._on_new_device: OnDevice | None = None
         self.threads = 1
-        """How many threads the row of one large CPU tensor may use."""
+        """The number of threads that the row of one large CPU tensor may use."""
 
     @property
     def row_function(self) -> int:
@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def has_device(self) -> bool:
-        """Whether rows of a device have been asked for: they come late."""
+        """True if rows of a device have been asked for: they come late."""
         return bool(self._rows)
 
     def tell_devices(self, listener: OnDevice | None) -> None:

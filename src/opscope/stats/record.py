@@ -17,7 +17,7 @@ ROW_BYTES = shared.RECORD_BYTES
 VALID = 1
 INPUT, OUTPUT = shared.INPUT, shared.OUTPUT
 FLOAT, INT, UINT = shared.FLOAT, shared.INT, shared.UINT
-"""How min and max of a row are stored: float64, int64 or uint64."""
+"""The type that min and max of a row are stored in: float64, int64 or uint64."""
 DTYPES = shared.DTYPES
 """dtype name → its number, which is torch's own (`c10::ScalarType`)."""
 
@@ -25,13 +25,13 @@ HEAD = struct.Struct("<BBBxIiIII")
 """valid, io, kind, slot, step, node, call, shape: what a record begins with."""
 _FIELDS = shared.RECORD_FIELDS
 KIND = _FIELDS["kind"][1]
-"""Where the kind of a record is."""
+"""The byte of a record at which its kind is."""
 NUMBERS = shared.NUMBERS
-"""Where the numbers of a record begin."""
+"""The byte of a record at which its numbers begin."""
 _NUMBERS = {kind: struct.Struct(f"<Q{code}{code}dddd6Q") for kind, code in enumerate("dqQ")}
 
 BAD, BAD_END = _FIELDS["nan"][1], _FIELDS["zero"][1]
-"""Where a record counts NaN, +Inf and -Inf, one after the other."""
+"""The bytes at which a record counts NaN, +Inf and -Inf, one after the other."""
 
 ROW_DTYPE = np.dtype(
     {

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
     @property
     def finite(self) -> int:
-        """How many elements mean, mean_abs, l2 and std are over."""
+        """The number of elements that mean, mean_abs, l2 and std are over."""
         return self.count - self.nan - self.posinf - self.neginf
 
 

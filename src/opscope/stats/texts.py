@@ -14,7 +14,7 @@ class Texts:
     def __init__(self) -> None:
         self.bytes = bytearray()
         self.spots: NDArray[np.int64] = np.full((1024, 2), _UNSET, np.int64)
-        """Where the text of each number begins and ends."""
+        """The places at which the text of each number begins and ends."""
 
     def missing(self, numbers: NDArray[np.integer]) -> list[int]:
         """The numbers that have no text yet, each once."""

@@ -16,7 +16,7 @@ _BLOCK = 8192
 
 
 class Difference(NamedTuple):
-    """How far `a` is from `b`; docs/statistics.md defines each number."""
+    """The distance of `a` from `b`; docs/statistics.md defines each number."""
 
     mean: float
     """The mean of |a-b| over the pairs of finite elements."""
@@ -25,9 +25,9 @@ class Difference(NamedTuple):
     max: float
     """The largest |a-b| of the pairs without NaN."""
     outside: int
-    """How many pairs are further apart than atol + rtol * |b|."""
+    """The number of pairs further apart than atol + rtol * |b|."""
     compared: int
-    """How many pairs are of finite elements."""
+    """The number of pairs of finite elements."""
     nan_a: int
     nan_b: int
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from opscope.messages import say_once
 
 LABELS = ("labels", "label", "targets", "target", "y")
-"""What a batch that is a dict calls its label."""
+"""The names that a batch that is a dict may have for its label."""
 
 
 class Batch(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a callback is given: a dict of what is known about training, and a way to end it."""
+"""The argument of callbacks: a dict of what is known about training, and a way to end it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MissingArgumentError(AttributeError, KeyError):
 
 
 class Arguments(dict[str, Any]):
-    """What `RunContext.original_args()` returns: a dict whose entries are attributes too.
+    """The result of `RunContext.original_args()`: a dict whose entries are attributes too.
 
     >>> arguments = Arguments(epoch_num=2)
     >>> arguments.init_time = 0.5

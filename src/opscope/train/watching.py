@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opscope.session import Session
 
 SCALARS = "scalars.jsonl"
-"""Where scalars that a framework logs are kept, in the directory of the rank."""
+"""The file of scalars that a framework logs, in the directory of the rank."""
 
 
 class Watching:

@@ -1,4 +1,4 @@
-"""What to look at when a condition is hit."""
+"""Advice on what to look at when a condition is hit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OTHERWISE = "Look at what it was computed from: is one of its inputs unusual?"
 
 
 def advice_for(hit: Mapping[str, Any]) -> str:
-    """What helps: as the verdict on this very hit says, or what its condition suggests."""
+    """Return the advice of the verdict on this very hit, or else that of its condition."""
     verdict = hit.get("verdict")
     if isinstance(verdict, Mapping) and verdict.get("node") == hit.get("node"):
         found = verdict.get("advice")
@@ -51,6 +51,6 @@ def advice_for(hit: Mapping[str, Any]) -> str:
 
 
 def summary_of(name: str) -> str:
-    """What a condition means; nothing if it is not known."""
+    """Say what a condition means; nothing if it is not known."""
     condition = BY_NAME.get(name)
     return condition.summary if condition else ""

@@ -19,7 +19,7 @@ Count = int | str
 
 
 class RankState(TypedDict):
-    """How a process of a run is doing, or how it ended."""
+    """The state of a process of a run, or how it ended."""
 
     rank: int
     state: str
@@ -49,9 +49,9 @@ class RunLine(TypedDict):
     loss: Number | None
     size: Count
     live: bool
-    """Whether a training is connected that can be controlled."""
+    """True if a training is connected that can be controlled."""
     recording: bool
-    """Whether its recorder has left how it ended."""
+    """True if its recorder has left how it ended."""
 
 
 class RunDetails(TypedDict):
@@ -70,10 +70,10 @@ class RunDetails(TypedDict):
     world_size: int
     ranks: Sequence[RankState]
     lacks: dict[str, str]
-    """What cannot be asked of it, each with the sentence for that."""
+    """The questions it cannot answer, each with a sentence why."""
     live: bool
     recording: bool
-    """Whether its recorder has left how it ended."""
+    """True if its recorder has left how it ended."""
 
 
 class Lane(TypedDict):
@@ -132,6 +132,6 @@ class Steps(TypedDict):
 
 
 class Problem(TypedDict):
-    """Why a question could not be answered."""
+    """The reason why a question could not be answered."""
 
     error: str

@@ -45,11 +45,11 @@ class Box(TypedDict):
     """weight, gradient or activation; empty where it has several."""
     hits: int
     bad: bool
-    """Whether a value in it is not finite in this step."""
+    """True if a value in it is not finite in this step."""
     reached: int
-    """How many of its operators the fault of the verdict reached, in the step of that."""
+    """The number of its operators that the verdict's fault reached, in the step of the verdict."""
     is_origin: bool
-    """Whether it began there."""
+    """True if the fault began there."""
 
 
 class Edge(TypedDict):
@@ -70,4 +70,4 @@ class ScopeGraph(TypedDict):
     boxes: Sequence[Box]
     edges: Sequence[Edge]
     hidden: int
-    """How many boxes were left out since there are too many."""
+    """The number of boxes left out since there are too many."""

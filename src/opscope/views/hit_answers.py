@@ -62,7 +62,7 @@ class HitHistory(HitGroup):
     steps: Sequence[int]
     """The steps that it was hit in, each once; of very many, some of them."""
     actual: dict[str, Sequence[Number | None]]
-    """What was found in these steps, by the name of the threshold."""
+    """The numbers found in these steps, by the name of the threshold."""
 
 
 class HitGroups(TypedDict):
@@ -70,7 +70,7 @@ class HitGroups(TypedDict):
 
     total: int
     hits: int
-    """How many hits these are."""
+    """The number of hits."""
     groups: Sequence[HitHistory]
 
 
@@ -88,14 +88,14 @@ class NoteLine(TypedDict):
 
 
 class Notes(TypedDict):
-    """What did no harm, in the order it was noted, a page of it."""
+    """A page of the notes on what did no harm, in the order they were made."""
 
     total: int
     notes: Sequence[NoteLine]
 
 
 class Verdict(TypedDict):
-    """What is wrong, or that nothing is."""
+    """The verdict: what is wrong, or that nothing is."""
 
     sentence: str
     story: dict[str, Any] | None
@@ -105,6 +105,6 @@ class Verdict(TypedDict):
     step: int | None
     hits: int
     notes: int
-    """How many notes there are of what did no harm."""
+    """The number of notes on what did no harm."""
     groups: Sequence[HitGroup]
     state: str

@@ -26,7 +26,7 @@ _MOST_STEPS = 120
 
 
 class Wanted(NamedTuple):
-    """Which hits are meant; None and nothing stand for any."""
+    """A choice of hits; None and nothing stand for any."""
 
     step: int | None = None
     condition: str = ""
@@ -83,7 +83,7 @@ def hit_line(hit: Mapping[str, Any]) -> HitLine:
 
 
 def verdict(view: RankView) -> Verdict:
-    """What is wrong, in a sentence and in full; or that nothing is."""
+    """Say what is wrong, in a sentence and in full; or that nothing is."""
     found = view.hits
     story = story_of(view)
     first = found[0] if found else None
@@ -183,7 +183,7 @@ def _some(steps: list[int]) -> list[int]:
 
 
 def notes(view: RankView, first: int = 0, count: int = 100) -> Notes:
-    """What did no harm, as it was noted; a page of it."""
+    """Return a page of the notes on what did no harm."""
     found = view.notes
     return {"total": len(found), "notes": [_note(note) for note in found[first : first + count]]}
 

@@ -1,4 +1,4 @@
-"""What the lines of a file computed over the steps: a sketch beside each of them."""
+"""The values that the lines of a file computed over the steps: a sketch beside each of them."""
 
 from __future__ import annotations
 

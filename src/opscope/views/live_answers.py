@@ -19,7 +19,7 @@ class Standing(TypedDict):
 
 
 class LiveRank(TypedDict):
-    """How a connected rank stands."""
+    """The state of a connected rank."""
 
     rank: int
     state: str
@@ -61,16 +61,16 @@ class CurrentNode(TypedDict):
 
 
 class LiveState(TypedDict):
-    """How the connected ranks of a run stand."""
+    """The state of the connected ranks of a run."""
 
     live: bool
     watchers: int
-    """How many people look."""
+    """The number of people who look."""
     ranks: Sequence[LiveRank]
 
 
 class Order(TypedDict, total=False):
-    """What a training is to do."""
+    """An order to a training."""
 
     verb: Required[str]
     """pause, step, continue, next, to or terminate."""
@@ -81,14 +81,14 @@ class Order(TypedDict, total=False):
 
 
 class Recheck(TypedDict):
-    """What watchpoints find in one step."""
+    """The findings of watchpoints in one step."""
 
     step: int
     hits: Sequence[dict[str, Any]]
     unchecked: Sequence[dict[str, Any]]
-    """What could not be checked, and why."""
+    """The values that could not be checked, and why."""
     notes: Sequence[str]
     values: int
-    """How often a value was looked at by a watchpoint."""
+    """The number of times a watchpoint looked at a value."""
     unchecked_values: int
-    """How often one could not be."""
+    """The number of times one could not be looked at."""

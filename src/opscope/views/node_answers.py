@@ -11,7 +11,7 @@ from opscope.views.hit_answers import HitLine
 
 
 class Span(TypedDict):
-    """What some values say together."""
+    """A summary of some values."""
 
     rows: int
     min: Number | None
@@ -59,7 +59,7 @@ class ScopeLine(TypedDict):
     label: str
     """Its last part: `attribute-Class`."""
     scopes: int
-    """How many scopes are directly in it."""
+    """The number of scopes directly in it."""
     nodes: int
     parameters: int
     rows: int
@@ -71,7 +71,7 @@ class ScopeLine(TypedDict):
 
 
 class Branch(TypedDict):
-    """What is directly in a scope."""
+    """The scopes and nodes directly in a scope."""
 
     scope: str
     step: int | None
@@ -116,7 +116,7 @@ class Side(TypedDict):
     io: str
     slot: int
     address: str
-    """How commands call it: `NODE:slot`, `NODE:input:slot`."""
+    """The name that commands take: `NODE:slot`, `NODE:input:slot`."""
     dtype: str | None
     shape: Sequence[int] | None
     source: str
@@ -127,7 +127,7 @@ class Side(TypedDict):
     uninitialised: bool
     numbers: Numbers | None
     saved: bool
-    """Whether its elements can be looked at."""
+    """True if its elements can be looked at."""
     elements: Sequence[Number] | None
     """The elements themselves, of saved values with few."""
 
@@ -161,7 +161,7 @@ class NodeDetails(TypedDict):
     arguments: dict[str, str]
     step: int | None
     passes: int
-    """How many passes the step has."""
+    """The number of passes in the step."""
     pass_number: int
     stack: Sequence[StackLine]
     inputs: Sequence[Side]

@@ -116,7 +116,7 @@ def numbers_of(row: Row) -> Numbers:
 
 
 def source_words(source: Source) -> str:
-    """Where an input comes from, in words."""
+    """Name the source of an input in words."""
     if isinstance(source, Outside):
         return f"{source.kind} {source.name}".strip()
     return f"{source.node.name}:{source.slot}"

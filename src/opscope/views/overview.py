@@ -70,7 +70,7 @@ def scopes(view: RankView) -> Iterator[dict[str, Any]]:
 
 
 def findings(view: RankView) -> list[Finding]:
-    """What stands out in the last recorded step, most telling first."""
+    """List what stands out in the last recorded step, most telling first."""
     end = view.last_step
     if end is None:
         return []

@@ -79,7 +79,7 @@ def _first(ranks: Sequence[_OfRank], steps: Sequence[int], find: Finder) -> Rank
 
 
 class _OfRank:
-    """What is compared of a rank, step by step."""
+    """The numbers of a rank that are compared, step by step."""
 
     def __init__(self, view: RankView) -> None:
         self.view = view

@@ -28,12 +28,12 @@ _K = TypeVar("_K", bound=Hashable)
 _STEPS_KEPT = 8
 """Of how many steps the numbers by node are kept."""
 _LASTING_KEPT = 256
-"""How many columns of heat maps are."""
+"""The number of columns of heat maps that are kept."""
 
 
 @dataclass(frozen=True)
 class NodeNumbers:
-    """What the outputs of a step say of each node, by the node's id."""
+    """A summary of each node's outputs in a step, by the node's id."""
 
     step: int
     rows: NDArray[np.int64]
@@ -78,7 +78,7 @@ class RankView:
             self._scopes.clear()
 
     def once(self, name: str, make: Callable[[], _T]) -> _T:
-        """What is made once under a name, until the recording is refreshed."""
+        """Make something once under a name, until the recording is refreshed."""
         made = self._made  # a refresh puts another one in its place
         if name not in made:
             made[name] = make()
@@ -86,7 +86,7 @@ class RankView:
         return found
 
     def lasting(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """What stays as it is however the recording goes on; of very many, the latest are kept."""
+        """Make something once that no later step changes; of many, keep the latest."""
         found: _T = _kept(self._lasting, self._lock, key, make, _LASTING_KEPT)
         return found
 
@@ -129,7 +129,7 @@ class RankView:
         return self.recorded.stats(steps={step})
 
     def numbers(self, step: int | None) -> NodeNumbers | None:
-        """What the outputs of a recorded step say of each node; None without a step."""
+        """Summarise each node's outputs in a recorded step; None without a step."""
         if step is None:
             return None
         return _kept(self._numbers, self._lock, step, lambda: self._numbers_of(step))
@@ -164,11 +164,11 @@ class RankView:
 
     @property
     def notes(self) -> Sequence[Mapping[str, Any]]:
-        """What did no harm: batches that the script skipped, values that were masked."""
+        """Notes on what did no harm: batches that the script skipped, values that were masked."""
         return self.once("notes", lambda: self.reader.notes([self.rank]))
 
     def hits_by_node(self, step: int | None = None) -> Counter[int]:
-        """How many hits nodes have, in a step or in all."""
+        """Count the hits of nodes, in a step or in all."""
         chosen = (h for h in self.hits if step is None or h.get("step") == step)
         return Counter(h["node"] for h in chosen if isinstance(h.get("node"), int))
 
@@ -239,7 +239,7 @@ def _kept(
     make: Callable[[], _T],
     most: int = _STEPS_KEPT,
 ) -> _T:
-    """What was computed for a step, computed if need be; the oldest are let go."""
+    """Return what is in the cache under a key, made if need be; let the oldest go."""
     with lock:
         if key in cache:
             cache.move_to_end(key)

@@ -1,4 +1,4 @@
-"""How far a fault went: the operators that it reached from its origin."""
+"""The reach of a fault: the operators that it spread to from its origin."""
 
 from __future__ import annotations
 

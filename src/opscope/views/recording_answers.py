@@ -82,7 +82,7 @@ class RecordedSteps(TypedDict):
     largest: Sequence[Number | None]
     """The largest |x| of all values, where statistics ran."""
     not_finite: Sequence[Number | None]
-    """How many values had elements that are not finite."""
+    """The number of values that had elements that are not finite."""
 
 
 class BatchTensor(TypedDict):
@@ -122,7 +122,7 @@ class RaisedFrame(TypedDict):
 
 
 class RecordedException(TypedDict):
-    """What was raised."""
+    """The exception that was raised."""
 
     type: str
     message: str
@@ -133,7 +133,7 @@ class RecordedException(TypedDict):
 
 
 class EndedRank(TypedDict):
-    """What one process left."""
+    """The traces that one process left."""
 
     place: int
     rank: int
@@ -159,7 +159,7 @@ class EndedRank(TypedDict):
     versions: dict[str, str]
     git: str
     has_ring: bool
-    """Whether there is a timeline of it."""
+    """True if there is a timeline of it."""
 
 
 class MissedCollective(TypedDict):
@@ -211,7 +211,7 @@ class Boxes(TypedDict):
     state: Sequence[str]
     """finished, raised or flight; of several, what is worst."""
     name: Sequence[int]
-    """Which of `names`; -1 for several."""
+    """The place of its name in `names`; -1 for several."""
     names: Sequence[str]
 
 
@@ -225,7 +225,7 @@ class TimelineLane(TypedDict):
     stream: int
     group: str
     operators: int
-    """How many are in the ring."""
+    """The number of operators in the ring."""
     boxes: Boxes
 
 
@@ -236,11 +236,11 @@ class NeverEntered(TypedDict):
     number: int
     name: str
     at: int
-    """When the first of the others did."""
+    """The time at which the first of the others entered it."""
 
 
 class StepMark(TypedDict):
-    """Where a step begins."""
+    """The beginning of a step."""
 
     step: int
     at: int
@@ -255,9 +255,9 @@ class RankTimeline(TypedDict):
     hidden: int
     """Threads that are left out, since others have run later."""
     ended: int
-    """When its last operator was seen."""
+    """The time at which its last operator was seen."""
     completed: int | None
-    """When the last operator was launched that a GPU is known to have run."""
+    """The time at which the last operator was launched that a GPU is known to have run."""
     steps: Sequence[StepMark]
     never: Sequence[NeverEntered]
 
@@ -269,7 +269,7 @@ class Timeline(TypedDict):
     last: int
     start: int
     end: int
-    """What was asked for."""
+    """The window that was asked for."""
     began: int
-    """Where the last two steps begin."""
+    """The time at which the last two steps begin."""
     ranks: Sequence[RankTimeline]

@@ -1,4 +1,4 @@
-"""How a training ended, from what its recorder left: rank by rank, and an operator of it.
+"""The end of a training, from what its recorder left: rank by rank, and an operator of it.
 
 A report may come from elsewhere: what is not of its type is shown as nothing.
 """
@@ -200,7 +200,7 @@ def _not_finite(step: dict[str, Any]) -> int | None:
 
 
 def _first(found: Any) -> Any:
-    """Where a step has several losses or learning rates, the first."""
+    """Return the first of a step's losses or learning rates, if there are several."""
     return found[0] if isinstance(found, list) and found else found
 
 

@@ -1,4 +1,4 @@
-"""What a value was computed from and what it feeds, some operators far."""
+"""The values that a value was computed from and that it feeds, some operators far."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _same(source: Outside, tensor: _Tensor) -> bool:
 
 
 def _numbers(which: Which, tensors: list[_Tensor]) -> dict[str, Value]:
-    """What was recorded of outputs in the step, by id."""
+    """Return what was recorded of outputs in the step, by id."""
     nodes = {tensor.node.id for tensor in tensors if tensor.outside is None}
     if which.step is None or not nodes:
         return {}

@@ -61,7 +61,7 @@ class _Drawing:
     _members: dict[str, list[int]] = field(default_factory=dict)
 
     def is_inside(self, node: Node) -> bool:
-        """Whether a node is in the open scope, at any depth."""
+        """Tell whether a node is in the open scope, at any depth."""
         return self._inner(node) is not None
 
     def add(self, node: Node) -> None:
@@ -78,7 +78,7 @@ class _Drawing:
                 )
 
     def edges(self) -> Iterator[Edge]:
-        """What flows between boxes."""
+        """Yield the edges between boxes."""
         for (start, end), labels in self._between.items():
             label = labels[0] if len(set(labels)) == 1 else ""
             yield {"start": start, "end": end, "label": label, "values": len(labels)}

@@ -16,7 +16,7 @@ class SourceFile(TypedDict):
     name: str
     nodes: int
     lines: int
-    """How many of its lines have operators."""
+    """The number of its lines that have operators."""
     nan: Count
     inf: Count
     hits: int
@@ -32,7 +32,7 @@ class SourceFiles(TypedDict):
 
 
 class LineMark(TypedDict):
-    """What stands beside a line of source."""
+    """The marks beside a line of source."""
 
     line: int
     nodes: int
@@ -48,7 +48,7 @@ class LineMark(TypedDict):
     backward_max: Number | None
     """The largest magnitude among gradients that the line's backward computes."""
     backward_bad: Count
-    """How many elements of these are not finite; `nan` and `inf` count them too."""
+    """The number of elements of these that are not finite; `nan` and `inf` count them too."""
     hits: int
     first_node: int
 
@@ -64,7 +64,7 @@ class SourceText(TypedDict):
 
 
 class LineTrends(TypedDict):
-    """What the lines of a file computed over steps; one list for each of `lines`."""
+    """The values that the lines of a file computed over steps; one list for each of `lines`."""
 
     file: str
     steps: Sequence[int]

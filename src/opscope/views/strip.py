@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MANY = 2_000
 """From so many gradients on, steps are looked at one by one."""
 _PATIENCE_S = 0.25
-"""How long the strip waits for gradient norms that are not known yet."""
+"""The time that the strip waits for gradient norms that are not known yet."""
 
 
 def strip(view: RankView, points: int = 2000) -> Strip:

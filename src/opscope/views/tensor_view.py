@@ -26,7 +26,7 @@ _HITS = 50
 
 @dataclass(frozen=True)
 class Which:
-    """Which value is looked at."""
+    """The value that is looked at."""
 
     view: RankView
     node: Node
@@ -38,12 +38,12 @@ class Which:
 
     @property
     def address(self) -> str:
-        """How commands call it."""
+        """The name that commands take."""
         return f"{self.node.name}:{'input:' if self.io is IO.INPUT else ''}{self.slot}"
 
     @cached_property
     def value(self) -> Value | None:
-        """What was recorded of it, if anything."""
+        """The recorded row of it, if any."""
         if self.step is None:
             return None
         rank = self.view.recorded
@@ -51,7 +51,7 @@ class Which:
 
     @property
     def source(self) -> Output | Outside | None:
-        """Where an input comes from."""
+        """The source of an input."""
         known = self.io is IO.INPUT and self.slot < len(self.node.sources)
         return self.node.sources[self.slot] if known else None
 
@@ -64,7 +64,7 @@ class Which:
 
     @property
     def is_held(self) -> bool:
-        """Whether its elements were written."""
+        """True if its elements were written."""
         return self.value is not None and self.value.is_saved
 
     def array(self) -> Array:
@@ -104,7 +104,7 @@ def which_value(
 
 
 def facts(which: Which) -> ValueFacts:
-    """What is known of a value without looking at its elements one by one."""
+    """Describe a value without looking at its elements one by one."""
     node, value, source = which.node, which.value, which.source
     made_by = source if isinstance(source, Output) else None
     shape = _shape(value)
@@ -133,7 +133,7 @@ def facts(which: Which) -> ValueFacts:
 
 
 def picture_kind(which: Which, shape: tuple[int, ...]) -> PictureKind | None:
-    """Which pictures the value's shape suggests."""
+    """Return the pictures that the value's shape suggests."""
     found = suggested(shape, which.node.op_type, str(which.io), which.slot)
     if found is None:
         return None
@@ -147,7 +147,7 @@ def picture_kind(which: Which, shape: tuple[int, ...]) -> PictureKind | None:
 
 
 def _why(which: Which) -> str:
-    """Why there are no elements."""
+    """Say why there are no elements."""
     at = "" if which.step is None else f" in step {which.step}"
     if which.view.reader.is_run:
         return (

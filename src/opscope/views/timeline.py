@@ -35,7 +35,7 @@ _LONGEST_NS = 5_000_000_000
 """At first the last two steps are shown, but no more than this."""
 _SHORTEST_NS = 200_000
 _AFTER = 0.12
-"""What follows the last operator, as a share: room for what is in flight."""
+"""The room after the last operator for what is in flight, as a share."""
 _FAR_NS = 1 << 61
 _CUDA = 1
 _MAIN, _THREAD, _STREAM, _GROUP = range(4)
@@ -47,7 +47,7 @@ Integers = NDArray[np.int64]
 
 
 class _Key(NamedTuple):
-    """What a row is of: a thread, a stream of a device, or the collectives of a group."""
+    """The subject of a row: a thread, a stream of a device, or the collectives of a group."""
 
     kind: int
     thread: int
@@ -68,7 +68,7 @@ class _Times:
 
     @cached_property
     def last(self) -> int:
-        """When an operator was seen last."""
+        """The time at which an operator was seen last."""
         return int(max(self.start.max(), self.end.max()))
 
     @cached_property
@@ -89,7 +89,7 @@ class _Window:
     end: int
     column: float
     horizon: int
-    """Where operators in flight are drawn to."""
+    """The time up to which operators in flight are drawn."""
 
 
 _KNOWN: WeakKeyDictionary[Recorded, list[_Times]] = WeakKeyDictionary()
@@ -150,7 +150,7 @@ def _shift(ring: RingReader) -> int:
 
 
 def _began(times: _Times) -> int:
-    """Where the step before the last begins."""
+    """Return the time at which the step before the last begins."""
     return int(times.steps[1][-2:][0])
 
 
@@ -222,7 +222,7 @@ def _boxes(times: _Times, places: Integers, window: _Window) -> Boxes:
 
 @dataclass(frozen=True)
 class _Row:
-    """What is to be drawn in a row."""
+    """The operators to be drawn in a row."""
 
     records: NDArray[np.void]
     start: Integers
@@ -295,7 +295,7 @@ def _answer(ring: RingReader, boxes: _Merged) -> Boxes:
 
 
 def _completed(times: _Times) -> int | None:
-    """When the last operator was launched that a GPU is known to have run."""
+    """Return the time at which the last operator was launched that a GPU is known to have run."""
     completed = times.ring.number("completed")
     at = int(np.searchsorted(times.records["sequence"], completed))
     known = completed and at < len(times.records)
@@ -303,7 +303,7 @@ def _completed(times: _Times) -> int | None:
 
 
 def _step_marks(times: _Times, window: _Window) -> list[StepMark]:
-    """Where steps begin within the window; none if there are too many to tell apart."""
+    """Mark where steps begin within the window; none if there are too many to tell apart."""
     steps, at = times.steps
     inside = (at >= window.start) & (at <= window.end)
     if inside.sum() > _MOST_STEPS:
@@ -333,7 +333,7 @@ def _never(rank: RecordedRank, ranks: list[_Times], recorded: Recorded) -> list[
 
 
 def _entered(times: _Times, group: str, number: int) -> int | None:
-    """When a rank entered a collective."""
+    """Return the time at which a rank entered a collective."""
     records = times.records
     named = times.ring.names.by_kind.get(shared.NAME_GROUP, {})
     numbers = [key for key, name in named.items() if name == group]

@@ -23,7 +23,7 @@ _LAST = (Phase.SETUP, Phase.DATA)
 
 
 def branch(view: RankView, scope: str = "", step: int | None = None) -> Branch:
-    """What is directly in a scope, with the numbers of a step; the root has no name."""
+    """List what is directly in a scope, with the numbers of a step; the root has no name."""
     tree = view.scopes
     numbers = {name: number for number, name in enumerate(tree.names)}
     at = view.step_at(step)
@@ -81,7 +81,7 @@ def node_list(
 
 
 def matches_text(node: Node, text: str) -> bool:
-    """Whether a text is part of a node's name, parameter or operator, or is a line of its stack.
+    """Tell whether a text is part of a node's name, parameter or operator, or a line of its stack.
 
     `model.py:31` means the line, also of callers; upper and lower case do not matter.
     """
@@ -134,7 +134,7 @@ def _scope_lines(
 
 
 def _hits_in_scopes(view: RankView, hits: Counter[int]) -> Counter[int]:
-    """How many hits scopes have, with those of the scopes in them."""
+    """Count the hits of scopes, with those of the scopes in them."""
     tree = view.scopes
     found: Counter[int] = Counter()
     for node, count in hits.items():

@@ -12,7 +12,7 @@ from opscope.views.node_answers import Numbers
 
 
 class Extreme(TypedDict):
-    """Where an element is: in the value, and in the rows and columns it is shown as."""
+    """The place of an element: in the value, and in the rows and columns it is shown as."""
 
     index: Sequence[int]
     value: Number | Count
@@ -21,7 +21,7 @@ class Extreme(TypedDict):
 
 
 class Places(TypedDict):
-    """Where the first of these elements are; nothing where there is none."""
+    """The places of the first of these elements; nothing where there is none."""
 
     min: Extreme | None
     max: Extreme | None
@@ -31,7 +31,7 @@ class Places(TypedDict):
 
 
 class PictureKind(TypedDict):
-    """What a value looks like as pictures."""
+    """The pictures that a value can be shown as."""
 
     kind: str
     """filters, images, channels or attention."""
@@ -65,10 +65,10 @@ class ValueFacts(TypedDict):
     shape: Sequence[int] | None
     numbers: Numbers | None
     held: str
-    """Where its elements are: dump, hit (saved with one), kept or parameter (in a training that
-    is connected); empty where nobody has them."""
+    """The place that holds its elements: dump, hit (saved with one), kept or parameter (in a
+    training that is connected); empty where nobody has them."""
     why: str
-    """Why nobody has them."""
+    """The reason why nobody has them."""
     previous: int | None
     """The last step before whose elements there are."""
     ranks: Sequence[int]
@@ -81,7 +81,7 @@ class ValueFacts(TypedDict):
 
 
 class Span(TypedDict):
-    """What is looked at of one axis."""
+    """The part of one axis that is looked at."""
 
     start: int
     step: int
@@ -90,7 +90,7 @@ class Span(TypedDict):
 
 
 class Layout(TypedDict):
-    """How the elements that are looked at are laid out as rows and columns, one after the other."""
+    """The layout of the elements that are looked at as rows and columns, one after the other."""
 
     axes: Sequence[Span]
     shape: Sequence[int]
@@ -118,7 +118,7 @@ class Block(TypedDict):
     elements: Sequence[Number | Count]
     now: Sequence[Number | Count]
     before: Sequence[Number | Count]
-    """What a difference is of; empty otherwise."""
+    """The value that a difference is taken from; empty otherwise."""
 
 
 class Tile(TypedDict):
@@ -127,7 +127,7 @@ class Tile(TypedDict):
     rows: int
     columns: int
     cell: Sequence[int]
-    """How many rows and columns of the value a cell of the picture stands for."""
+    """The number of rows and columns of the value that a cell of the picture stands for."""
     top: int
     left: int
     low: Sequence[Number | None]
@@ -138,12 +138,12 @@ class Tile(TypedDict):
 
 
 class Histogram(TypedDict):
-    """How many elements lie between edges."""
+    """The numbers of elements between edges."""
 
     edges: Sequence[Number]
     counts: Sequence[Count]
     negative: Sequence[Count]
-    """How many of these are below zero."""
+    """The numbers of those below zero."""
     nan: Count
     posinf: Count
     neginf: Count
@@ -151,12 +151,12 @@ class Histogram(TypedDict):
 
 
 class Spread(TypedDict):
-    """How elements are spread."""
+    """The spread of the elements."""
 
     quantiles: Sequence[Sequence[Number | Count]]
     """Shares, each with the number that so many elements are below of."""
     sampled: bool
-    """Whether these are of a sample."""
+    """True if these are of a sample."""
     clip: Number
     """Nearly all magnitudes are up to this."""
     faint: Number
@@ -179,15 +179,15 @@ class Along(TypedDict):
 
 
 class Compared(TypedDict):
-    """How far two values are apart."""
+    """The distance between two values."""
 
     elements: Count
     differing: Count
-    """How many are not equal."""
+    """The number of elements that are not equal."""
     beyond: Count
-    """How many differ by more than the tolerance."""
+    """The number that differ by more than the tolerance."""
     unlike: Count
-    """How many are finite in only one of them."""
+    """The number that are finite in only one of them."""
     max_abs: Number
     mean_abs: Number
     cosine: Number
@@ -221,7 +221,7 @@ class RelatedValue(TypedDict):
     scope: str
     where: str
     level: int
-    """How many operators it is away; below zero for what leads to the centre."""
+    """The number of operators it is away; below zero for what leads to the centre."""
     dtype: str | None
     shape: Sequence[int] | None
     numbers: Numbers | None
@@ -237,11 +237,11 @@ class Relation(TypedDict):
 
 
 class Relations(TypedDict):
-    """What a value was computed from, and what it feeds."""
+    """The values that a value was computed from, and that it feeds."""
 
     centre: str
     step: int | None
     values: Sequence[RelatedValue]
     edges: Sequence[Relation]
     hidden: int
-    """How many were left out since there are too many."""
+    """The number left out since there are too many."""

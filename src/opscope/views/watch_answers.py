@@ -23,7 +23,7 @@ class SelectedValue(TypedDict):
 
 
 class SelectedScope(TypedDict):
-    """How much of a scope a watchpoint looks at."""
+    """The share of a scope that a watchpoint looks at."""
 
     name: str
     label: str
@@ -32,16 +32,16 @@ class SelectedScope(TypedDict):
 
 
 class Selected(TypedDict):
-    """What a watchpoint looks at, of all that it could."""
+    """The values a watchpoint looks at, of all that it could."""
 
     about: str
     """values, parameters, or training as a whole, of which nothing can be selected."""
     total: int
     selected: int
     muted: int
-    """How many of those that its selection matches are left alone."""
+    """The number of those that its selection matches but that are left alone."""
     found: int
-    """How many match the text that was searched for."""
+    """The number that match the text that was searched for."""
     scopes: Sequence[SelectedScope]
     """Those directly in the scope that was asked for."""
     values: Sequence[SelectedValue]
@@ -56,10 +56,10 @@ class Ticked(TypedDict):
 
 
 class Preview(TypedDict):
-    """What a watchpoint finds in the steps recorded last."""
+    """The findings of a watchpoint in the steps recorded last."""
 
     steps: int
-    """How many were looked at."""
+    """The number of steps that were looked at."""
     first: int | None
     last: int | None
     hits: int
@@ -68,9 +68,9 @@ class Preview(TypedDict):
     """Step and hits, of the steps that have some."""
     examples: Sequence[HitLine]
     values: int
-    """How often a value was looked at."""
+    """The number of times a value was looked at."""
     unchecked: Sequence[dict[str, Any]]
-    """What could not be checked, and why."""
+    """The values that could not be checked, and why."""
 
 
 class ThresholdHistory(TypedDict):
@@ -78,13 +78,13 @@ class ThresholdHistory(TypedDict):
 
     parameter: str
     above: bool
-    """Whether what is above the threshold hits, or what is below."""
+    """True if numbers above the threshold hit, false if those below do."""
     steps: Sequence[int]
     low: Sequence[Number]
     """The least of each step."""
     high: Sequence[Number]
     total: int
-    """How many numbers there are."""
+    """The number of all numbers."""
     sample: Sequence[Number]
     """Some of them, in order, evenly spaced, with both ends."""
     suggested: Number | None
@@ -95,7 +95,7 @@ class ExpressionThreshold(TypedDict):
     """A number in an expression that something is compared with."""
 
     measured: str
-    """What is compared with it."""
+    """The expression that is compared with it."""
     sign: str
     value: Number
     start: int
@@ -104,7 +104,7 @@ class ExpressionThreshold(TypedDict):
 
 
 class RankRow(TypedDict):
-    """How a rank stands beside the others."""
+    """The state of a rank beside the others."""
 
     rank: int
     state: str
@@ -116,7 +116,7 @@ class RankRow(TypedDict):
 
 
 class RankDifference(TypedDict):
-    """Where ranks differ that should not."""
+    """A difference between ranks that should not be."""
 
     kind: str
     """nodes, weights, not_finite or steps."""
@@ -137,7 +137,7 @@ class RanksCompared(TypedDict):
     ranks: Sequence[RankRow]
     differences: Sequence[RankDifference]
     steps: int
-    """How many steps were compared."""
+    """The number of steps that were compared."""
 
 
 class ParameterFacts(TypedDict):
@@ -151,9 +151,9 @@ class ParameterFacts(TypedDict):
     high: float | None
     default: Number | None
     allowed: str
-    """What a value must be, in words."""
+    """The values that are allowed, in words."""
     is_threshold: bool
-    """Whether it is one of those of which at least one must be given."""
+    """True if it is one of those of which at least one must be given."""
 
 
 class ConditionFacts(TypedDict):

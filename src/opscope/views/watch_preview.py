@@ -1,4 +1,4 @@
-"""What a watchpoint would have found in the steps recorded last, and where its threshold lies."""
+"""The hits a watchpoint would have had in the steps recorded last, and where its threshold lies."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _EXAMPLES = 5
 _SAMPLE = 400
 _ROOM = 1.5
-"""How far beyond all that was seen a suggested threshold lies."""
+"""The factor by which a suggested threshold lies beyond all that was seen."""
 _NUMBERS = 200_000
 """About so many numbers a history is made of; of large runs fewer steps are looked at."""
 
 
 def preview(reader: Opened, view: RankView, watchpoint: Watchpoint, last: int) -> Preview:
-    """What a watchpoint finds in the last recorded steps, whether it is enabled or not."""
+    """Check a watchpoint on the last recorded steps, whether it is enabled or not."""
     steps = view.recorded_steps[-last:]
     on = replace(watchpoint, enabled=True)
     checked = reader.check(WatchSet([on]), ranks=[view.rank], steps=steps)
@@ -53,7 +53,7 @@ def preview(reader: Opened, view: RankView, watchpoint: Watchpoint, last: int) -
 def threshold_history(
     reader: Opened, view: RankView, watchpoint: Watchpoint, parameter: str, last: int
 ) -> ThresholdHistory:
-    """What a threshold of a watchpoint would have been compared with, step by step.
+    """Return the numbers a threshold of a watchpoint would have been compared with, step by step.
 
     Those of an expression are called by their places in it, from 0 on.
     """

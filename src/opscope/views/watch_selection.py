@@ -1,4 +1,4 @@
-"""What a watchpoint looks at: counted, listed, shown as a tree, and changed by ticks."""
+"""The values a watchpoint looks at: counted, listed, shown as a tree, and changed by ticks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Value(NamedTuple):
 
 
 class Selecting:
-    """What a watchpoint could look at on one rank, and what of it it does."""
+    """The values a watchpoint could look at on one rank, and those that it does."""
 
     def __init__(self, view: RankView, watchpoint: Watchpoint) -> None:
         self._view = view
@@ -45,7 +45,7 @@ class Selecting:
     def answer(
         self, *, text: str = "", scope: str | None = None, first: int = 0, count: int = 100
     ) -> Selected:
-        """What is directly in a scope, or what matches a text."""
+        """List what is directly in a scope, or what matches a text."""
         shown = self._in_scope(scope) if scope is not None else self._matching(text)
         page = shown if scope is not None else shown[first : first + count]
         return {
@@ -104,7 +104,7 @@ class Selecting:
         ]
 
     def _in_scopes(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many of some values are in each scope, with the scopes in it."""
+        """Count how many of some values are in each scope, with the scopes in it."""
         tree = self._view.scopes
         nodes = [self.values[place].node.id for place in np.flatnonzero(chosen)]
         places = tree.of_node[nodes] if nodes else np.empty(0, np.int64)
@@ -135,7 +135,7 @@ class Selecting:
         return {"select": {**select, "regex": f"^(?:{'|'.join(ticks)})"}, "mute": []}
 
     def _matches(self, select: dict[str, str]) -> NDArray[np.bool_]:
-        """Which values some words mean, nothing being muted."""
+        """Tell which values some words mean, nothing being muted."""
         words = {("cls" if name == "class" else name): text for name, text in select.items()}
         bare = replace(self._watchpoint.select, cls="", node="", regex="", op_type="", scope="")
         bare = replace(bare, line="", parameter="")
@@ -173,7 +173,7 @@ class Selecting:
     def _is_exact(
         self, ticks: Sequence[str], wanted: NDArray[np.bool_], base: NDArray[np.bool_]
     ) -> bool:
-        """Whether ticks mean just the wanted values: two parameters of a node have one name."""
+        """Tell whether ticks mean just the wanted values: parameters of a node share its name."""
         means = re.compile(f"^(?:{'|'.join(ticks)})")
         found = [means.search(value.node.name) is not None for value in self.values]
         return bool(((np.array(found, bool) & base) == wanted).all())
@@ -188,7 +188,7 @@ class Selecting:
 def _possible(
     table: Table, watchpoint: Watchpoint, view: RankView
 ) -> tuple[str, list[_Value], NDArray[np.bool_]]:
-    """What a watchpoint is about, all that it could look at, and what of that it does."""
+    """Return what a watchpoint is about, all it could look at, and which of that it does."""
     if watchpoint.condition.target == TRAINING:
         return TRAINING, [], np.zeros(0, bool)
     if watchpoint.cls == WEIGHT:

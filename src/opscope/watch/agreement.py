@@ -35,7 +35,7 @@ class Agreement:
 
     @property
     def possible(self) -> bool:
-        """Whether there are other ranks to agree with."""
+        """True if there are other ranks to agree with."""
         return not self._broken and self._connect()
 
     def meet(self, message: Message) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a training that runs knows beyond rows: elements in a range, and weights as they were."""
+"""Evidence that only a running training has: elements in a range, and weights as they were."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.selection import is_weight
 from opscope.judge.table import Table
 from opscope.judge.watchpoint import Watchpoint
+from opscope.stats.devices import kind_of
 from opscope.stats.native_cpu import count_in_range
 from opscope.stats.torch_values import unsupported_reason
 from opscope.stats.two_tensors import Difference, difference
@@ -160,9 +161,8 @@ def _compare(watchpoint: Watchpoint, now: Any, before: Any) -> Difference | int:
     if before.shape != now.shape:
         return RESHAPED
     rtol, atol, equal_nan = tolerance_of(watchpoint.params)
-    if now.is_cuda and before.device == now.device:
-        from opscope.stats.cuda.pair import pair
-
-        return Difference(*pair(now.detach(), before, rtol, atol, equal_nan=equal_nan))
+    kind = kind_of(now)
+    if kind is not None and before.device == now.device:
+        return Difference(*kind.pair(now.detach(), before, rtol, atol, equal_nan=equal_nan))
     a, b = now.detach().cpu(), before.cpu()
     return difference(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)

@@ -1,4 +1,5 @@
-"""Which element is to blame: the first that is bad, its row of the batch, a parameter that is 0."""
+"""Finds the element to blame: the first that is bad, its row of the batch, a parameter that is
+0."""
 
 from __future__ import annotations
 

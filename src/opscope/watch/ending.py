@@ -1,4 +1,4 @@
-"""How a hit ends training: as `sys.exit(3)` does, or at a prompt what was typed there and no more.
+"""Ends training on a hit: as `sys.exit(3)` does, or at a prompt what was typed there and no more.
 
 Wherever it surfaces the person has read the verdict, and needs no traceback of ours.
 """

@@ -1,4 +1,4 @@
-"""Which weights have rows that are all alike: looked at in the first step, and once more later."""
+"""Finds weights whose rows are all alike: in the first step, and once more later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EqualRows:
         self._is_wanted = False
         self._looks = True
         self._alike: list[str] | None = None
-        """What was alike when last looked at."""
+        """The weights that were alike when last looked at."""
         self._found: list[str] = []
         self._first = 0
         self._has_changed = False

@@ -1,4 +1,4 @@
-"""What only a training that runs can know, written to the run so that later checks know it too."""
+"""Writes to the run what only a running training can know, so that later checks know it too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FactLog:
         self._directory: Path | None = None
         self._lines: JsonLines | None = None
         self._written: dict[tuple[tuple[str, int], ...], int] = {}
-        """What was said of parameters, and by which of the lines that say it."""
+        """The facts said of parameters, each with the number of the line that says it."""
         self._count = 0
         self._bad_inputs: dict[int, list[int]] = {}
         self._is_replicated = False

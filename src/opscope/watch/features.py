@@ -1,4 +1,4 @@
-"""What the features of the data are like: looked at in some steps, for those that ask for it."""
+"""Looks at the features of the data in some steps, for those that ask for it."""
 
 from __future__ import annotations
 

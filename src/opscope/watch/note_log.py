@@ -1,4 +1,4 @@
-"""What did no harm, as it is written to the run directory: skipped batches, masked values."""
+"""Writes notes on what did no harm to the run directory: skipped batches, masked values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NoteLog:
 
     def __init__(self, run: Path | None, limit: int = 16 << 20) -> None:
         self.skipped = 0
-        """How many batches the script has skipped."""
+        """The number of batches that the script has skipped."""
         self._run = run
         self._limit = limit
         self._directory: Path | None = None

@@ -1,4 +1,4 @@
-"""What ranks do together at the end of a step: stop if one stops, compare their parameters."""
+"""Meetings of the ranks at the end of a step: stop if one stops, compare their parameters."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Digests = Mapping[str, str]
 
 
 class Decision(NamedTuple):
-    """What came of a meeting of the ranks."""
+    """The outcome of a meeting of the ranks."""
 
     stopping: int | None = None
     """The first rank that wants to end training."""
     differing: tuple[int, Sequence[Digests]] | None = None
     """A step in which parameters differ, and what each rank has of them."""
     attended: bool = False
-    """Whether somebody looks at any rank who can answer."""
+    """True if somebody looks at any rank who can answer."""
 
 
 class Ranks:
@@ -34,7 +34,7 @@ class Ranks:
     def __init__(self) -> None:
         self.agreement = Agreement()
         self.is_replicated: Callable[[], bool] = lambda: False
-        """Whether parameters are the same on every rank, as in DDP."""
+        """Tells whether parameters are the same on every rank, as in DDP."""
         self.digests: dict[int, dict[str, str]] = {}
         """By step: what has not been compared yet."""
 

@@ -1,4 +1,4 @@
-"""What to do about hits: stop or go on, and for which kinds."""
+"""Decides about hits: stop or go on, and for which kinds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOP, PAUSE = "stop", "pause"
 
 @dataclass(frozen=True)
 class Reaction:
-    """What happens on a hit."""
+    """The settings of what happens on a hit."""
 
     on_hit: str = STOP
     kinds: frozenset[str] = NONFINITE

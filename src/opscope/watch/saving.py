@@ -1,4 +1,4 @@
-"""What is saved on a hit: the batch, random states, parameters, optimizer, the origin's values."""
+"""Saves state on a hit: the batch, random states, parameters, optimizer, the origin's values."""
 
 from __future__ import annotations
 

@@ -71,17 +71,17 @@ class WatchSink(BaseSink):
         self.hold: Callable[[int, str], bool] = lambda step, message: False
         """Asked before a hit ends training: True, perhaps after a while, lets it go on."""
         self.is_attended: Callable[[], bool] = lambda: False
-        """Whether somebody looks at this rank who can answer."""
+        """Tells whether somebody looks at this rank who can answer."""
         self._attended = False
-        """Whether somebody looks at any rank, as the ranks know alike."""
+        """True if somebody looks at any rank, as the ranks know alike."""
         self._met_in = -1
         """The last step in which the ranks have met before its update."""
         self.ended = False
-        """Whether training was told to end, by this rank or another."""
+        """True if training was told to end, by this rank or another."""
         self._state = state
         self._facts = facts or FactLog(None)
         self.notes = notes or NoteLog(None)
-        """What did no harm: batches that the script skipped, values that were masked."""
+        """Notes on what did no harm: batches that the script skipped, values that were masked."""
         self.bad_gradients: Callable[[], Sequence[str]] = tuple
         """Asked as an optimizer is about to step: its parameters whose gradient is not finite."""
         self._updates: list[UpdateFact] = []

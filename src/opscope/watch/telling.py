@@ -23,7 +23,7 @@ _LINES_OF_KIND = 4
 """So many lines about hits of one watchpoint are printed; all are in the run directory."""
 
 MakeStep = Callable[[bool], verdicts.Step]
-"""What is known of the step, with the rows of earlier ones if asked for."""
+"""Makes the facts of the step, with the rows of earlier ones if asked for."""
 
 
 class Teller:

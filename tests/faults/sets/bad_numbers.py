@@ -1,4 +1,7 @@
-"""Forty faults that make NaN or Inf, each with a twin that masks, guards, skips or schedules."""
+"""Forty faults that make NaN or Inf, each with a twin that masks, guards, skips or schedules.
+
+A catalogue of eighty short programs: it is long since each fault stands beside its twin.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pytestmark = [
 TESTS = Path(__file__).parents[1] / "stats"
 TRAININGS = Path(__file__).parents[2] / "integration"
 WITH_HOOK = (
-    *("test_native_hook.py", "test_bit_identity.py"),
+    *("test_native_hook.py", "test_native_hook_endings.py", "test_bit_identity.py"),
     *("test_lbfgs.py", "test_threads.py", "test_torch_func.py", "test_data_phase.py"),
     *("test_data_loader_workers.py", "test_dump_training.py"),
 )

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from opscope.stats.devices import KINDS, DeviceKind, OnDevice, Tickets, is_known, used_kind
+import opscope
+from opscope.capture.kept_state import RandomStates
+from opscope.judge.parsing import make
+from opscope.printing import operator as printing
+from opscope.record.step_facts import Number
+from opscope.stats.devices import (
+    KINDS,
+    DeviceKind,
+    OnDevice,
+    Tickets,
+    is_known,
+    is_late,
+    stream_of,
+    used_kind,
+)
 from opscope.stats.engine import Engine
 from opscope.stats.memory import address_of
 from opscope.stats.record import ROW_BYTES
+from opscope.watch import compared
 
 
 class RowsOfNothing:
@@ -56,6 +72,17 @@ class TicketOfNothing:
         self.delivered += 1
 
 
+class Coming:
+    """A number that arrives at the second look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def get(self) -> torch.Tensor | None:
+        self.looks += 1
+        return torch.tensor(2.5) if self.looks > 1 else None
+
+
 @pytest.fixture
 def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceKind]:
     """A kind of device for torch's tensors without memory."""
@@ -65,6 +92,11 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceKind]:
         is_used=lambda torch: True,
         name=lambda torch: "nothing",
         target="None",
+        stream=lambda tensor: 7,
+        is_capturing=lambda torch: True,
+        random_states=lambda torch: ["first", "second"],
+        pair=lambda a, b, rtol, atol, *, equal_nan: (rtol, atol, 0.0, 1, 2, 3, 4),
+        send=lambda tensor: Coming(),
     )
     monkeypatch.setitem(KINDS, "meta", made)
     return made
@@ -107,6 +139,40 @@ def test_kinds_that_are_known(kind: DeviceKind, monkeypatch: pytest.MonkeyPatch)
     assert used_kind(torch) is not None
     monkeypatch.delitem(KINDS, "meta")
     assert not is_known(torch.empty(1, device="meta"))
+
+
+def test_numbers_of_a_kind_are_not_waited_for(kind: DeviceKind) -> None:
+    tensor = torch.empty((), device="meta")
+    assert is_late(tensor) and not is_late(torch.ones(1))
+    assert (stream_of(tensor), stream_of(torch.ones(1))) == (7, 0)
+    number = Number(tensor)
+    assert number.value is None
+    assert number.value == 2.5
+    assert Number(torch.tensor(3.0)).value == 3.0
+
+
+def test_a_kind_has_random_states_that_a_hit_saves(kind: DeviceKind) -> None:
+    states = RandomStates().tensors()
+    assert (states["meta:0"], states["meta:1"]) == ("first", "second")
+
+
+def test_a_kind_compares_where_both_tensors_are_on_one_device(kind: DeviceKind) -> None:
+    tensor = torch.empty(3, device="meta")
+    watchpoint = make("WNC", rtol=0.25, atol=0.5)
+    found = compared._compare(watchpoint, tensor, tensor)
+    assert isinstance(found, compared.Difference)
+    assert (found.mean, found.mean_abs_b, found.nan_b) == (0.25, 0.5, 4)
+
+
+def test_a_kind_tells_that_a_graph_is_captured(kind: DeviceKind) -> None:
+    assert printing._is_captured([torch.empty(1, device="meta")])
+    assert not printing._is_captured([torch.ones(1)])
+
+
+def test_no_other_code_asks_for_one_kind_of_device() -> None:
+    package = Path(opscope.__file__).parent
+    asking = [path for path in package.rglob("*.py") if "is_cuda" in path.read_text()]
+    assert [path for path in asking if path.parent.name != "cuda"] == []
 
 
 def test_tickets_of_several_kinds_are_one() -> None:

@@ -51,18 +51,6 @@ def result(metric: Metric, *batches: tuple[Any, ...]) -> Any:
     return metric.eval()
 
 
-def test_the_example_of_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
-    x = torch.tensor(np.array([[0.2, 0.5], [0.3, 0.1], [0.9, 0.6]]))
-    y = torch.tensor(np.array([1, 0, 1]))
-    metric = Accuracy()
-    metric.clear()
-    metric.update(x, y)
-    accuracy = metric.eval()
-    print("Accuracy is ", accuracy)
-    assert capsys.readouterr().out == "Accuracy is  0.6666666666666666\n"
-    assert f"{accuracy:.4f}" == "0.6667"
-
-
 def test_precision_recall_and_f_have_a_number_per_class() -> None:
     batch = (SCORES, LABELS)
     assert np.array_equal(result(Precision(), batch), [0.5, 1.0])

@@ -73,7 +73,7 @@ export interface Boxes {
   names: string[];
 }
 
-/** What is directly in a scope. */
+/** The scopes and nodes directly in a scope. */
 export interface Branch {
   scope: string;
   step: number | null;
@@ -81,7 +81,7 @@ export interface Branch {
   nodes: NodeLine[];
 }
 
-/** How far two values are apart. */
+/** The distance between two values. */
 export interface Compared {
   elements: number | string;
   differing: number | string;
@@ -134,7 +134,7 @@ export interface Edge {
   values: number;
 }
 
-/** What one process left. */
+/** The traces that one process left. */
 export interface EndedRank {
   place: number;
   rank: number;
@@ -169,7 +169,7 @@ export interface ExpressionThreshold {
   end: number;
 }
 
-/** Where an element is: in the value, and in the rows and columns it is shown as. */
+/** The place of an element: in the value, and in the rows and columns it is shown as. */
 export interface Extreme {
   index: number[];
   value: number | "NaN" | "Infinity" | "-Infinity" | string;
@@ -200,7 +200,7 @@ export interface HeatMap {
   bad: number[][];
 }
 
-/** How many elements lie between edges. */
+/** The numbers of elements between edges. */
 export interface Histogram {
   edges: (number | "NaN" | "Infinity" | "-Infinity")[];
   counts: (number | string)[];
@@ -292,7 +292,7 @@ export interface Lane {
   counts: number[];
 }
 
-/** How the elements that are looked at are laid out as rows and columns, one after the other. */
+/** The layout of the elements that are looked at as rows and columns, one after the other. */
 export interface Layout {
   axes: Span[];
   shape: number[];
@@ -301,7 +301,7 @@ export interface Layout {
   columns: number;
 }
 
-/** What stands beside a line of source. */
+/** The marks beside a line of source. */
 export interface LineMark {
   line: number;
   nodes: number;
@@ -320,7 +320,7 @@ export interface LineMark {
   first_node: number;
 }
 
-/** What the lines of a file computed over steps; one list for each of `lines`. */
+/** The values that the lines of a file computed over steps; one list for each of `lines`. */
 export interface LineTrends {
   file: string;
   steps: number[];
@@ -329,7 +329,7 @@ export interface LineTrends {
   bad: number[][];
 }
 
-/** How a connected rank stands. */
+/** The state of a connected rank. */
 export interface LiveRank {
   rank: number;
   state: string;
@@ -344,7 +344,7 @@ export interface LiveRank {
   host: string;
 }
 
-/** How the connected ranks of a run stand. */
+/** The state of the connected ranks of a run. */
 export interface LiveState {
   live: boolean;
   watchers: number;
@@ -432,7 +432,7 @@ export interface NoteLine {
   where: string;
 }
 
-/** What did no harm, in the order it was noted, a page of it. */
+/** A page of the notes on what did no harm, in the order they were made. */
 export interface Notes {
   total: number;
   notes: NoteLine[];
@@ -486,7 +486,7 @@ export interface OperatorAt {
   after: number | null;
 }
 
-/** What a training is to do. */
+/** An order to a training. */
 export interface Order {
   verb: string;
   count?: number;
@@ -505,7 +505,7 @@ export interface ParameterFacts {
   is_threshold: boolean;
 }
 
-/** What a value looks like as pictures. */
+/** The pictures that a value can be shown as. */
 export interface PictureKind {
   kind: string;
   count: number;
@@ -528,7 +528,7 @@ export interface Pictures {
   elements: (number | "NaN" | "Infinity" | "-Infinity" | string)[];
 }
 
-/** Where the first of these elements are; nothing where there is none. */
+/** The places of the first of these elements; nothing where there is none. */
 export interface Places {
   min: Extreme | null;
   max: Extreme | null;
@@ -537,7 +537,7 @@ export interface Places {
   neginf: Extreme | null;
 }
 
-/** What a watchpoint finds in the steps recorded last. */
+/** The findings of a watchpoint in the steps recorded last. */
 export interface Preview {
   steps: number;
   first: number | null;
@@ -550,7 +550,7 @@ export interface Preview {
   unchecked: Record<string, unknown>[];
 }
 
-/** Why a question could not be answered. */
+/** The reason why a question could not be answered. */
 export interface Problem {
   error: string;
 }
@@ -564,7 +564,7 @@ export interface RaisedFrame {
   tensors: FrameTensor[];
 }
 
-/** Where ranks differ that should not. */
+/** A difference between ranks that should not be. */
 export interface RankDifference {
   kind: string;
   step: number;
@@ -576,7 +576,7 @@ export interface RankDifference {
   what: string;
 }
 
-/** How a rank stands beside the others. */
+/** The state of a rank beside the others. */
 export interface RankRow {
   rank: number;
   state: string;
@@ -587,7 +587,7 @@ export interface RankRow {
   nodes: number;
 }
 
-/** How a process of a run is doing, or how it ended. */
+/** The state of a process of a run, or how it ended. */
 export interface RankState {
   rank: number;
   state: string;
@@ -619,7 +619,7 @@ export interface RanksCompared {
   steps: number;
 }
 
-/** What watchpoints find in one step. */
+/** The findings of watchpoints in one step. */
 export interface Recheck {
   step: number;
   hits: Record<string, unknown>[];
@@ -629,7 +629,7 @@ export interface Recheck {
   unchecked_values: number;
 }
 
-/** What was raised. */
+/** The exception that was raised. */
 export interface RecordedException {
   type: string;
   message: string;
@@ -724,7 +724,7 @@ export interface Relation {
   end: string;
 }
 
-/** What a value was computed from, and what it feeds. */
+/** The values that a value was computed from, and that it feeds. */
 export interface Relations {
   centre: string;
   step: number | null;
@@ -791,7 +791,7 @@ export interface ScopeLine {
   hits: number;
 }
 
-/** What a watchpoint looks at, of all that it could. */
+/** The values a watchpoint looks at, of all that it could. */
 export interface Selected {
   about: string;
   total: number;
@@ -802,7 +802,7 @@ export interface Selected {
   values: SelectedValue[];
 }
 
-/** How much of a scope a watchpoint looks at. */
+/** The share of a scope that a watchpoint looks at. */
 export interface SelectedScope {
   name: string;
   label: string;
@@ -875,7 +875,7 @@ export interface SourceText {
   marks: LineMark[];
 }
 
-/** What is looked at of one axis. */
+/** The part of one axis that is looked at. */
 export interface Span {
   start: number;
   step: number;
@@ -883,7 +883,7 @@ export interface Span {
   ranged: boolean;
 }
 
-/** How elements are spread. */
+/** The spread of the elements. */
 export interface Spread {
   quantiles: ((number | "NaN" | "Infinity" | "-Infinity" | string)[])[];
   sampled: boolean;
@@ -933,7 +933,7 @@ export interface StepLine {
   hits: number;
 }
 
-/** Where a step begins. */
+/** The beginning of a step. */
 export interface StepMark {
   step: number;
   at: number;
@@ -1044,7 +1044,7 @@ export interface ValueHit {
   advice: string;
 }
 
-/** What is wrong, or that nothing is. */
+/** The verdict: what is wrong, or that nothing is. */
 export interface Verdict {
   sentence: string;
   story: Record<string, unknown> | null;

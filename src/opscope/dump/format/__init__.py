@@ -1,4 +1,4 @@
-"""What is in the files of a dump: names, `.npy` and packed values, tables, manifest and graphs.
+"""The content of a dump's files: names, `.npy` and packed values, tables, manifest and graphs.
 
 Nothing here knows when something is written or by which process.
 """

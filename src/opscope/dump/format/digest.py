@@ -12,7 +12,7 @@ from opscope.dump.format.npy import Array
 
 SHA1, MD5 = "sha1", "md5"
 ALGORITHMS = {"md5": MD5, "hash:md5": MD5, "hash": SHA1, "hash:sha1": SHA1}
-"""Which digest each statistic category asks for."""
+"""The digest that each statistic category asks for."""
 
 _NEW: dict[str, Callable[..., Any]] = {SHA1: hashlib.sha1, MD5: hashlib.md5}
 

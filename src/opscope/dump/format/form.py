@@ -1,4 +1,4 @@
-"""How values are saved: in which order of memory, and whole or as a sample of their elements."""
+"""The form that values are saved in: the order in memory, and whole or as a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the graph files say of operators: the types of their values and where those come from."""
+"""The operators in graph files: the types of their values and where those come from."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MAX_SKIPPED = 1000
 
 @dataclass(slots=True)
 class Iteration:
-    """What was written of one iteration."""
+    """The account of what was written of one iteration."""
 
     iteration: int
     files: int = 0
@@ -31,7 +31,7 @@ class Iteration:
     rows: int = 0
     complete: bool = False
     passes: list[list[int]] = field(default_factory=list)
-    """Where the step has several: the task id that a pass begins with, and the pass."""
+    """The passes of a step that has several: the task id that each begins with, and its number."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Manifest:
     iterations: dict[int, Iteration] = field(default_factory=dict)
     constants: Iteration = field(default_factory=lambda: Iteration(CONSTANTS))
     samples: int = 0
-    """How many elements of each larger tensor are saved; 0 for all of them."""
+    """The number of elements of each larger tensor that are saved; 0 for all of them."""
     skipped: dict[tuple[str, str, int, str], Skipped] = field(default_factory=dict)
     skipped_values: int = 0
     _lines: dict[int, str] = field(default_factory=dict, init=False)

@@ -48,7 +48,7 @@ class Pack:
 
     @property
     def values(self) -> int:
-        """How many values were added, those that repeat others among them."""
+        """The number of values added, those that repeat others among them."""
         return len(self._entries) + len(self._repeats)
 
     @property

@@ -1,4 +1,4 @@
-"""What a file or a row is about, and what it is called."""
+"""The subject of a file or a row, and what it is called."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StoredType(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When and where in a step a value was seen."""
+    """The time and place in a step at which a value was seen."""
 
     task: int
     stream: int

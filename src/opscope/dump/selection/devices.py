@@ -1,4 +1,4 @@
-"""Which devices the user wants dumped."""
+"""The devices that the user wants dumped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the script marks with `opscope.set_dump`: modules with all inside them, and operators."""
+"""The marks a script sets with `opscope.set_dump`: modules with all inside them, and operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a step's rows go into the dump: picked all at once, without an object for each."""
+"""Picks the rows of a step that go into the dump: all at once, without an object for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opscope.rows import Rows
 from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES, ROW_DTYPE, VALID
 
 Spot = tuple[int, IO, int]
-"""Where in a step a value is: call, side and slot."""
+"""The place of a value in a step: call, side and slot."""
 
 _sources_of = attrgetter("sources")
 _SIDES = {IO.INPUT: INPUT, IO.OUTPUT: OUTPUT}
@@ -127,7 +127,7 @@ class RowPicker:
 
 
 class _Choice(NamedTuple):
-    """What is taken of rows with these heads."""
+    """The part that is taken of rows with these heads."""
 
     heads: _Heads
     order: Integers
@@ -135,7 +135,7 @@ class _Choice(NamedTuple):
     labels: Integers
     """Whose each is."""
     uses: tuple[Integers, Integers] | None
-    """Which of these are rows of parameters of their own, and whose."""
+    """The places of those that are rows of parameters of their own, and whose they are."""
     graphs: list[tuple[int, slice | NDArray[np.bool_]]]
 
 
@@ -170,9 +170,9 @@ class _ParameterInputs:
         self._ids: list[int] = []
         """The nodes that were looked at last."""
         self._wiring: int | None = None
-        """When these were found to have the sources that they had."""
+        """The state of the wiring when these were found to have the sources that they had."""
         self._used_last: frozenset[str] = frozenset()
-        """What rows have used up to those that were looked at last, in their step."""
+        """The parameters used by rows up to those looked at last, in their step."""
 
     def begins_step(self, rows: Rows) -> bool:
         """Tell whether rows of their step have not been looked at before."""

@@ -1,4 +1,4 @@
-"""What torch says of an operator, found by the name that a node has for it."""
+"""The schema that torch has of an operator, found by the name that a node has for it."""
 
 from __future__ import annotations
 

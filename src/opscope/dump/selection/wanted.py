@@ -1,4 +1,4 @@
-"""Which operators the user wants dumped, and what of them."""
+"""The operators that the user wants dumped, and what of them."""
 
 from __future__ import annotations
 

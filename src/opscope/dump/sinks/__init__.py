@@ -1,4 +1,4 @@
-"""What hears the events of training and has them dumped.
+"""The sinks that hear the events of training and have them dumped.
 
 `dump_sink.DumpSink` is the ordinary one, `debug_sink` has those that look for trouble and chooses
 among all of them, `graph_sink` writes graphs. `opening` puts a dump together; `recorder` turns

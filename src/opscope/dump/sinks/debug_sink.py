@@ -67,7 +67,7 @@ class OverflowSink(_FindingSink):
 
     @property
     def _has_enough(self) -> bool:
-        """Whether as many operators have overflowed as are wanted."""
+        """True if as many operators have overflowed as are wanted."""
         return 0 < self._settings.overflow_number <= self._found
 
     def wants_step(self, step: int) -> bool:

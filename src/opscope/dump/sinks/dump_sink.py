@@ -82,7 +82,7 @@ class DumpSink(BaseSink):
     """
 
     _keeps_rest = False
-    """Whether what ran after the last step is wanted all the same."""
+    """True if what ran after the last step is wanted all the same."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class DumpSink(BaseSink):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is taken in: neither closed nor failed, not in a forked child."""
+        """True if anything is taken in: neither closed nor failed, not in a forked child."""
         return self._pid == os.getpid() and not self._failure
 
     def open(self, rank: int) -> None:

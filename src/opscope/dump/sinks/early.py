@@ -1,4 +1,4 @@
-"""What happens before the rank is known, and with it the directory: kept and written later."""
+"""Keeps what happens before the rank is known, and with it the directory, to write it later."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Arena:
 
     @property
     def soft_limit(self) -> int:
-        """How much is taken without need."""
+        """The memory that is taken without need, at most."""
         return min(self.limit, SOFT_LIMIT)
 
     def fits(self, nbytes: int) -> bool:

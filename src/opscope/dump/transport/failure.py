@@ -1,4 +1,4 @@
-"""Why a dump ended early, in words."""
+"""Sentences on why a dump ended early."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ HEADER_BYTES = 4096
 CONTROL_BYTES = 2 * 2**20
 _POPULATE_WRITE = 23
 BYTES_PER_ROW = ROW_BYTES + 2 * 8
-"""What a row takes in the arena: its record, its stream and its time."""
+"""The room that a row takes in the arena: its record, its stream and its time."""
 PUBLISHED, CONSUMED, DONE, FAILED = range(4)
 """Counters: bytes of records written and read, jobs done, whether writing has failed."""
 
@@ -31,7 +31,7 @@ class SharedMemory:
         self.counters = np.frombuffer(self._map, np.int64, 4)
         self._arena_start = HEADER_BYTES + CONTROL_BYTES
         self.arena_address = self.counters.ctypes.data + self._arena_start
-        """Where the arena begins in this process."""
+        """The address at which the arena begins in this process."""
 
     def populate(self, arena_bytes: int) -> None:
         """Have the first part of the arena ready, as far as the system can do that ahead."""

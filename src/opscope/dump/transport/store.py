@@ -40,7 +40,7 @@ _FIRST_HEADER = 2**20
 
 @dataclass(slots=True)
 class _Directory:
-    """Where the files of one iteration go.
+    """The directory that the files of one iteration go to.
 
     Temporary files of its values are inside it, because a file system looks for room where a file
     is made: on ext4 a directory for all of them costs several times as much.
@@ -62,7 +62,7 @@ class _Lines:
 
 
 class StorePlan(NamedTuple):
-    """What a store is to write and how: the settings that matter here."""
+    """The settings of a store: what it is to write and how."""
 
     net_name: str
     categories: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the dump asks of those who write it."""
+"""The calls that the dump makes on those who write it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opscope.events import Source
 
 
 class Outcome(NamedTuple):
-    """How it ended."""
+    """The end of the writing."""
 
     iterations: int
     summary: str
     failure: str
-    """Why it ended early, if it did."""
+    """The reason why it ended early, if it did."""
 
 
 class WriterError(Exception):

@@ -68,7 +68,7 @@ class BatchRepeats(GraphCheck):
         return None
 
     def _is_constant(self, step: SeenStep, spot: Spot, row: np.void) -> bool:
-        """Whether all elements are one number; indices into a small table may well be."""
+        """Tell whether all elements are one number; indices into a small table may well be."""
         if row["kind"] == FLOAT:
             return bool(row["min"] == row["max"])
         table = self.shape(self.input_row(step, spot.call, 0)) or (0,)

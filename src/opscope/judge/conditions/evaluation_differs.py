@@ -41,7 +41,7 @@ class EvaluationDiffers(TrainingCheck):
 
 
 def _is_trained_on(node: Node, calls: Calls) -> bool:
-    """Whether a gradient comes of what a node made, as of samples for a critic, or it did not run.
+    """Tell whether what a node made leads to a gradient, as for a critic, or it did not run.
 
     That is no evaluation, though no gradients are recorded of the node itself.
     """

@@ -24,7 +24,7 @@ EXPRESSION = Condition(
     "an expression over statistics is true, such as max > 10 and zero_share < 0.5; it is written "
     f"in place of the condition, over {', '.join(NAMES)}",
 )
-"""What stands in the catalogue; watchpoints have one with an expression."""
+"""The entry of the catalogue; each watchpoint has one of its own, with its expression."""
 
 
 def condition_of(text: str) -> Condition:

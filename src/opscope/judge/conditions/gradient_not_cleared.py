@@ -71,7 +71,7 @@ def _old_gradients(calls: Calls) -> dict[str, int]:
 
 
 def _may_add_to_old(node: Node) -> bool:
-    """Whether a node has ever added a gradient to something from before a step."""
+    """Tell whether a node has ever added a gradient to something from before a step."""
     if not node.gradient_of or not node.op.startswith("aten.add"):
         return False
     firsts = (sources[0] for sources in node.variants if sources)

@@ -50,7 +50,7 @@ class LinearAfterLinear(GraphCheck):
 
 
 def _is_linear(calls: Calls, call: int) -> bool:
-    """Whether a call multiplies something with a parameter itself."""
+    """Tell whether a call multiplies something with a parameter itself."""
     slot = _DATA.get(base_type(calls.nodes[call]))
     return slot is not None and _is_parameter(calls, call, slot + 1)
 

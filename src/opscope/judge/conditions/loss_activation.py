@@ -124,7 +124,7 @@ def _made_by(calls: Calls, call: int) -> str:
 
 
 def _is_given_probabilities(calls: Calls, call: int) -> bool:
-    """Whether `t log t - t x`, which is how `kl_div` is computed, has an x made by softmax."""
+    """Tell whether `t log t - t x`, which is how `kl_div` is computed, has an x made by softmax."""
     target = feeding(calls, call)[:2]
     if not any(frame.function == "kl_div" for frame in calls.nodes[call].stack.frames):
         return False

@@ -12,7 +12,7 @@ from opscope.judge.training_check import SeenStep
 from opscope.stats.record import OUTPUT
 
 _MEAN = "1"
-"""How torch writes that a loss is the mean over its elements."""
+"""The argument by which torch says that a loss is the mean over its elements."""
 
 
 class LossAtStart(GraphCheck):

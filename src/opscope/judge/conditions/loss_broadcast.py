@@ -55,7 +55,7 @@ class LossBroadcast(GraphCheck):
 
 
 def _is_loss(calls: Calls, call: int) -> bool:
-    """Whether the size of a difference of a prediction and a target is averaged."""
+    """Tell whether the size of a difference of a prediction and a target is averaged."""
     learned = ["parameter" in comes_of(calls, call, slot) for slot in (0, 1)]
     if learned[0] == learned[1]:
         return False

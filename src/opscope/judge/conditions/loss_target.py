@@ -96,7 +96,7 @@ class LossTarget(GraphCheck):
 
 
 def _weighs_log_softmax(calls: Calls, call: int) -> bool:
-    """Whether a product is that of a cross entropy with targets that are probabilities."""
+    """Tell whether a product is that of a cross entropy with targets that are probabilities."""
     of_loss = any(frame.function == "cross_entropy" for frame in calls.nodes[call].stack.frames)
     made = maker(calls, call, 0) if of_loss else None
     return made is not None and base_type(calls.nodes[made]) in ("_log_softmax", "log_softmax")

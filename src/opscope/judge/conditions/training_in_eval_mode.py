@@ -99,7 +99,7 @@ class TrainingInEvalMode(TrainingCheck):
 
 
 def _uses_batch(step: SeenStep, call: int) -> bool:
-    """Whether a batch norm has computed statistics of the batch: in eval mode it has none."""
+    """Tell whether a batch norm has computed statistics of the batch: in eval mode it has none."""
     row = step.row(call, OUTPUT, 1)
     return row is not None and int(row["count"]) > 0
 

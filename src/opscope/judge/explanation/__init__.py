@@ -1,4 +1,4 @@
-"""What an operator did to turn sound numbers into NaN or Inf, and what helps: a rule per case."""
+"""Explains how an operator made NaN or Inf of sound numbers, and what helps: a rule per case."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class SeenValue(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What happened, and one piece of advice."""
+    """A sentence on what happened, and one piece of advice."""
 
     what: str
     advice: str

@@ -17,7 +17,7 @@ _UNDERFLOWS = {
     "cumprod": ("product", "torch.cumsum of the logarithms in place of the log of a product"),
     "exp": ("exponential", "leave out both exp and log"),
 }
-"""What may be exactly 0 though none of what it is made of is."""
+"""The operators whose result may be exactly 0 though none of their inputs is."""
 
 
 def logarithm(case: Case) -> Explanation | None:
@@ -61,7 +61,7 @@ def _maker(node: Node) -> Node | None:
 
 
 def _is_of_exponentials(node: Node) -> bool:
-    """Whether exponentials are summed, perhaps with weights."""
+    """Tell whether exponentials are summed, perhaps with weights."""
     for source in node.sources:
         of = source.node if isinstance(source, Output) else None
         if of is None:

@@ -1,4 +1,4 @@
-"""What no operator of the step made: it came from outside, or was written on purpose."""
+"""Explains values that no operator of the step made: from outside, or written on purpose."""
 
 from __future__ import annotations
 

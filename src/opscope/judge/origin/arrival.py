@@ -1,4 +1,4 @@
-"""Where NaN and Inf arrive: a loss, a gradient about to be used, a parameter, a buffer, state."""
+"""The ends that NaN and Inf reach: a loss, a gradient about to be used, a parameter, state."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _parameter_writes(calls: Calls) -> dict[str, list[int]]:
 def _feeds(
     calls: Calls, losses: Sequence[Loss], index: int, writes: Mapping[str, Collection[int]]
 ) -> bool:
-    """Whether some gradient of a loss is part of what a parameter is updated with."""
+    """Tell whether some gradient of a loss is part of what a parameter is updated with."""
     start = losses[index].call
     if start is None:
         return True

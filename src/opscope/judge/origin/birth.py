@@ -20,7 +20,7 @@ UNSEEN = "operator"
 
 
 class Status(enum.IntEnum):
-    """What is the matter with a value that holds NaN or Inf."""
+    """The reason why a value holds NaN or Inf."""
 
     ON_PURPOSE = 1
     """Its infinities were written by intention, or come of such."""
@@ -30,7 +30,7 @@ class Status(enum.IntEnum):
 
 
 class Bad(NamedTuple):
-    """How many elements of a value are of which kind."""
+    """The numbers of elements of a value that are NaN, infinite and zero."""
 
     count: int  # type: ignore[assignment]  # more useful here than tuple.count
     nan: int
@@ -40,7 +40,7 @@ class Bad(NamedTuple):
 
     @property
     def finite(self) -> int:
-        """How many elements are neither NaN nor infinite."""
+        """The number of elements that are neither NaN nor infinite."""
         return self.count - self.nan - self.posinf - self.neginf
 
     @property
@@ -53,20 +53,20 @@ class Bad(NamedTuple):
 
 
 class Birth(NamedTuple):
-    """Where NaN or Inf first turned up: made by a node, or read by it from outside."""
+    """The first appearance of NaN or Inf: made by a node, or read by it from outside."""
 
     node: Node
     call: int
     slot: int
     bad: Bad
     entered: Outside | None = None
-    """What it came in with, if no operator of this step made it; `slot` is then an input."""
+    """The source it came in with, if no operator of this step made it; `slot` is then an input."""
     of: Status | None = None
     """For a NaN: that it comes of infinities on purpose, or of memory nobody wrote to."""
 
     @property
     def sentence(self) -> str:
-        """What happened, in short."""
+        """A short sentence on what happened."""
         came = self.entered
         if came is None:
             return f"{self.node.op_type} turns sound inputs into {self.bad.text}"

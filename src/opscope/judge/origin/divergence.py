@@ -1,4 +1,4 @@
-"""Whether values grew step by step before they overflowed: since when, how fast, where first."""
+"""Finds values that grew step by step before they overflowed: since when, how fast, where first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PER_STEP = 1.5
 
 
 class Growth(NamedTuple):
-    """How a value grew: from its smallest to the last, in so many steps."""
+    """The growth of a value: from its smallest to the last, in so many steps."""
 
     since: int
     steps: int

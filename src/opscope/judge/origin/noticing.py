@@ -1,4 +1,4 @@
-"""Whether the script itself has looked at what is bad: by `item`, a comparison, a print."""
+"""Finds where the script itself looked at what is bad: by `item`, a comparison, a print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opscope.stats.record import FLOAT, OUTPUT
 Records = NDArray[np.void]
 _READS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "allclose"))
 _HANDS_OUT = "detach"
-"""What `numpy()` and `tolist()` are called on."""
+"""The operator that `numpy()` and `tolist()` are called on."""
 
 
 def readings(

@@ -1,4 +1,4 @@
-"""What operators do with what is not finite: hand it on, write it on purpose, mask it."""
+"""Sorts operators by what they do with NaN and Inf: hand on, write on purpose, mask."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ VIEWS = frozenset(
     )
 )
 ARRIVALS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
-"""How torch says that a tensor was made of Python's or NumPy's numbers."""
+"""The operators by which torch takes in Python's or NumPy's numbers."""
 STORAGE = "set"
-"""How a tensor gets memory that was filled without operators: by `torch.load`, or by a copy."""
+"""The operator that gives a tensor memory filled without operators, as `torch.load` does."""
 COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 """The namespaces of operators by which ranks exchange values."""
 _LOADER = "torch/utils/data"

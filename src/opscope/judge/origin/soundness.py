@@ -46,7 +46,7 @@ class Soundness:
         self.calls = Calls()
         """Those of the step."""
         self.births: list[Birth] = []
-        """Where something bad of this step began, in order."""
+        """The places where something bad of this step began, in order."""
         self.arrived: list[Birth] = []
         """Those of them that got somewhere."""
         self.status: dict[Place, Status] = {}
@@ -83,7 +83,7 @@ class Soundness:
         return sorted(self._fresh, key=when)
 
     def arrive(self, ends: Sequence[int]) -> list[Birth]:
-        """What has led to these calls has arrived; returns those births that had not before."""
+        """Note what has led to these calls as arrived; return those births that had not before."""
         leading = [b for b in self.births if b.entered and b.entered.kind in LASTING]
         leading += self.leading_to(self.births, ends)
         known = {birth.entered for birth in leading if birth.entered is not None}
@@ -97,7 +97,7 @@ class Soundness:
         return sorted(fresh, key=when)
 
     def _unexplained(self, ends: Sequence[int], has_others: bool) -> list[Birth]:
-        """What stands for ends that no birth leads to: purpose that took over, or the unseen."""
+        """Return births for ends that no birth leads to: purpose that took over, or the unseen."""
         found: list[Birth] = []
         for call in ends:
             slots = self.bad_slots.get(call, ())
@@ -111,7 +111,7 @@ class Soundness:
         return found[:1] if found and found[0].entered is None else found
 
     def took_over(self, call: int) -> Birth | None:
-        """Where infinities on purpose left nothing else, among what a call's outputs come from."""
+        """Find where infinities on purpose left nothing else, on the way to a call's outputs."""
         places = self.ancestors(call)
         if not places:
             return None
@@ -124,7 +124,7 @@ class Soundness:
         return Birth(node, *chosen, self.bad[chosen], of=Status.ON_PURPOSE)
 
     def _is_reduced(self, place: Place) -> bool:
-        """Whether a value is made of more elements, of which only some are infinite."""
+        """Tell whether a value is made of more elements, of which only some are infinite."""
         before = [self.bad[p] for p in self._feeding(place[0]) if p is not None and p in self.bad]
         reads = not is_transparent(self.calls.nodes[place[0]])
         count = self.bad[place].count
@@ -216,7 +216,7 @@ class Soundness:
         return Status.FAULT
 
     def _behind(self, call: int) -> Status | None:
-        """What is the matter with the rest of a tensor of which a part was written last."""
+        """Return the status of the rest of a tensor of which a part was written last."""
         for base in walking.behind(self.calls, call):
             if self._is_unwritten(base):
                 return Status.UNWRITTEN
@@ -241,7 +241,7 @@ class Soundness:
             self._born(birth)
 
     def _is_on_purpose(self, source: Outside, bad: Bad) -> bool:
-        """Whether infinities from outside look like a mask or a starting value."""
+        """Tell whether infinities from outside look like a mask or a starting value."""
         if bad.nan:
             return False
         if bad.zero + bad.neginf == bad.count:  # 0 and -Inf only: a mask
@@ -277,7 +277,7 @@ class Soundness:
         return Status.FAULT
 
     def _came_unseen(self, call: int) -> bool:
-        """Whether an input was bad without its row saying so: something wrote to it unseen."""
+        """Tell whether an input was bad without its row saying so: something wrote to it unseen."""
         node, sources = self.calls.nodes[call], self.calls.sources_of(call)
         for slot in self._bad_inputs(node, call):
             source = sources[slot] if slot < len(sources) else None
@@ -291,7 +291,7 @@ class Soundness:
         return False
 
     def _note_buffers(self, records: Records) -> None:
-        """Whether a buffer was infinite when it was first seen."""
+        """Note of each buffer whether it was infinite when it was first seen."""
         inputs = records[(records["io"] == INPUT) & ((records["posinf"] | records["neginf"]) > 0)]
         for record in inputs:
             slot, sources = int(record["slot"]), self.calls.sources_of(int(record["call"]))

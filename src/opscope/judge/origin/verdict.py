@@ -31,7 +31,7 @@ _JUMP = 10.0
 
 
 class Step(NamedTuple):
-    """What is known of the step that a verdict is about."""
+    """The step that a verdict is about, and all that is known of it."""
 
     step: int
     rank: int
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 def find_origin(
     step: Step, suspect: int | None = None, counts: Callable[[Birth], bool] = lambda birth: True
 ) -> Birth | None:
-    """Where it began: the earliest birth, or for infinities on purpose where they took over.
+    """Find where it began: the earliest birth, or for infinities on purpose where they took over.
 
     Births that do not count are named only if what they made got to a loss or the suspect, which
     is a call.
@@ -119,7 +119,7 @@ def _case(step: Step, origin: Birth) -> Case:
 
 
 def _divergence(step: Step, origin: Birth) -> dict[str, Any] | None:
-    """How values grew before this step, unless they came in from outside."""
+    """Describe how values grew before this step, unless they came in from outside."""
     entered = origin.entered is not None and origin.entered.kind != "parameter"
     if step.earlier is None or not len(step.earlier) or entered:
         return None
@@ -130,7 +130,7 @@ def _divergence(step: Step, origin: Birth) -> dict[str, Any] | None:
 
 
 def _history(step: Step, origin: Birth) -> list[dict[str, Any]]:
-    """What the first input of the origin was in the steps before."""
+    """List the numbers of the origin's first input in the steps before."""
     if step.earlier is None or not len(step.earlier):
         return []
     rows, sources = step.earlier, step.soundness.calls.sources_of(origin.call)
@@ -168,7 +168,7 @@ def _value(step: Step, call: int, side: int, slot: int) -> dict[str, Any]:
 
 
 def source_text(source: Source) -> str:
-    """Where an input came from, in words."""
+    """Name the source of an input in words."""
     if isinstance(source, Output):
         return f"{source.node.name}:{source.slot}"
     return f"{source.kind} {source.name}".strip()

@@ -1,4 +1,4 @@
-"""What outlives an operator: gradients, parameters, buffers and optimizer state it writes."""
+"""Finds what outlives an operator: gradients, parameters, buffers and optimizer state it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLEARING = ("zero_", "_foreach_zero_")
 
 
 class Written(NamedTuple):
-    """What a value is that stays: its kind, and the parameter or buffer it is of."""
+    """A value that stays: its kind, and the parameter or buffer it is of."""
 
     kind: str
     name: str
@@ -78,7 +78,7 @@ def gradient_chain(calls: Calls, place: Place, name: str) -> Iterator[int]:
 
 
 def _target(calls: Calls, call: int, slot: int) -> Written | None:
-    """What an operator writes to in place, followed back to where it is known by name."""
+    """Return what an operator writes to in place, followed back to where it is known by name."""
     for _ in range(_FAR):
         node = calls.nodes[call]
         if node.gradient_of:
@@ -105,5 +105,5 @@ def _is_in_place(node: Node, slot: int) -> bool:
 
 
 def _keeps_statistics(node: Node) -> bool:
-    """Whether a node is a batch norm, whose outputs 3 and 4 are its running statistics."""
+    """Tell whether a node is a batch norm, whose outputs 3 and 4 are its running statistics."""
     return "batch_norm" in node.op_type and "backward" not in node.op_type

@@ -74,7 +74,7 @@ class DeviceRows:
         self._pages: list[_Page] = []
         self._native_tables: list[Any] = []
         self.cursor = array("q", [0, 0, 0, 0, 0, -1])
-        """Where the next row goes, for native callers too: see the constants above."""
+        """The place of the next row, for native callers too: see the constants above."""
         self._gathering = False
         self._held_bytes = 0
         self.held: dict[int, Launch] = {}
@@ -82,7 +82,7 @@ class DeviceRows:
 
     @property
     def device_bytes(self) -> int:
-        """How much memory of the device is kept for rows."""
+        """The memory of the device that is kept for rows."""
         return sum(lap.device_bytes for lap in self._laps)
 
     def submit(
@@ -284,7 +284,7 @@ class DeviceRows:
 
     @property
     def one_stream(self) -> bool:
-        """Whether everything so far was on one stream, so that native callers need no events."""
+        """True if everything so far was on one stream, so that native callers need no events."""
         return len(self._seen) == 1
 
     def new_table(self) -> tuple[int, int]:

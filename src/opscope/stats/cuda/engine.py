@@ -121,12 +121,12 @@ class CudaRows:
 
     @property
     def devices(self) -> Mapping[int, DeviceRows | FallbackRows]:
-        """What computes the rows of the devices seen so far, by their indices."""
+        """The objects that compute the rows of the devices seen so far, by device index."""
         return self._devices
 
     @property
     def device_bytes(self) -> int:
-        """How much memory of the devices is kept for rows."""
+        """The memory of the devices that is kept for rows."""
         return sum(device.device_bytes for device in self._devices.values())
 
     def _add(self, index: int) -> DeviceRows | FallbackRows:

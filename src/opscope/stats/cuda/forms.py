@@ -1,4 +1,4 @@
-"""How the elements of each dtype are read on a device, and how a tensor is cut into parts.
+"""The forms in which the elements of each dtype are read on a device, and a tensor cut into parts.
 
 The numbers are shared by the kernels, the launches and a native caller. Importing this needs
 neither torch nor Triton.
@@ -32,13 +32,13 @@ negatives, then NaN, +Inf and -Inf, or for integers their sum and the sum of the
 (modulo 2⁶⁴)."""
 PART_BYTES = shared.PART_BYTES
 HEAD_BYTES = shared.HEAD_BYTES
-"""What a finishing program needs to know: address of the parts, how many, elements, form, times."""
+"""The facts a finishing program needs: address of the parts, how many, elements, form, times."""
 OUT_BYTES = shared.RECORD_BYTES
 """A finished row: kind, then the 13 numbers in the order of a record, then nothing."""
 
 
 class Form(NamedTuple):
-    """How one dtype is read."""
+    """The way to read one dtype."""
 
     code: int
     load: str

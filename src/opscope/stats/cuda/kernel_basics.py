@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: SIM109 - conditions of the compiler, and Triton has no `in` for them
-"""What the Triton kernels share: how elements are read, and how partial rows are stored."""
+"""Shared parts of the Triton kernels: reading elements, and storing partial rows."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Kernel(NamedTuple):
 
 
 class LaunchInfo(NamedTuple):
-    """What a native caller needs to launch `parts` by itself.
+    """The facts a native caller needs to launch `parts` by itself.
 
     cuLaunchKernel(function, grid x, grid y, 1, threads, 1, 1, shared, stream, parameters, NULL)
     with the addresses of eight 64-bit parameters, in this order:

@@ -41,7 +41,7 @@ class Launch:
         self.block: Any = None
         self.view: Any = None
         self.start = self.offset = self.end = 0
-        """Where in the block the table of the batch begins, goes on, and must end."""
+        """The places in the block at which the table of the batch begins, goes on, and must end."""
         self.stream = 0
         self.held: list[Any] = []
 

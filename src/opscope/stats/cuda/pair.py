@@ -20,7 +20,7 @@ _TILE = 4 * forms.THREADS
 
 
 class Pair(NamedTuple):
-    """How far two tensors are from each other; means and the maximum of nothing are NaN."""
+    """The distance of two tensors; means and the maximum of nothing are NaN."""
 
     mean_distance: float
     mean_size: float

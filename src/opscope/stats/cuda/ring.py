@@ -60,7 +60,7 @@ class Lap:
         self._used_heads = 0
         self._used_parts = 0
         self.done: Event | None = None
-        """When the rows of the last turn were finished."""
+        """The event at which the rows of the last turn were finished."""
 
     def restart(self) -> None:
         """Use the memory from its beginning."""
@@ -88,7 +88,7 @@ class Lap:
 
     @property
     def device_bytes(self) -> int:
-        """How much memory of the device this lap has."""
+        """The memory of the device that this lap has."""
         return sum(block.nbytes for block in (*self._heads, *self._parts))
 
 

@@ -37,7 +37,7 @@ class Ticket:
 
     @property
     def empty(self) -> bool:
-        """Whether there are none."""
+        """True if there are none."""
         return not self._finished and not self._empties
 
     def ready(self) -> bool:

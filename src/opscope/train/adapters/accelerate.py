@@ -37,7 +37,7 @@ class OpscopeTracker(_Base):  # type: ignore[misc]
 
     @property
     def hits(self) -> list[Hit]:
-        """What watchpoints have found so far."""
+        """The hits of watchpoints so far."""
         return self._watching.hits
 
     def store_init_configuration(self, values: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ class OpscopeCallback(_base()):  # type: ignore[misc]
 
     @property
     def hits(self) -> list[Hit]:
-        """What watchpoints have found so far."""
+        """The hits of watchpoints so far."""
         return self._watching.hits
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:

@@ -24,7 +24,7 @@ class OpscopeCallback(_Base):  # type: ignore[misc]
 
     @property
     def hits(self) -> list[Hit]:
-        """What watchpoints have found so far."""
+        """The hits of watchpoints so far."""
         return self._watching.hits
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:

@@ -22,7 +22,7 @@ _log = get_logger("train")
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """When checkpoints are saved and how many are kept; 0 or None switches a rule off.
+    """Rules for when checkpoints are saved and how many are kept; 0 or None switches a rule off.
 
     `monitor` also keeps the best one by a metric of `Model.fit`, as `{prefix}-best.ckpt`.
     """

@@ -34,7 +34,7 @@ class Monitored:
 
     @property
     def worst(self) -> float:
-        """What everything is better than."""
+        """The number that everything is better than."""
         return -self._sign * math.inf
 
     def is_better(self, value: float, best: float) -> bool:

@@ -24,7 +24,7 @@ class Watch(Callback):
 
     @property
     def hits(self) -> list[Hit]:
-        """What watchpoints have found so far."""
+        """The hits of watchpoints so far."""
         return self._watching.hits
 
     def __enter__(self) -> Watch:

@@ -17,7 +17,7 @@ class Metric(ABC):
 
     @property
     def indexes(self) -> tuple[int, ...]:
-        """Which of loss, output and label `update` is called with."""
+        """The choice of loss, output and label that `update` is called with."""
         return self._indexes
 
     def set_indexes(self, indexes: Sequence[int]) -> Metric:

@@ -1,4 +1,4 @@
-"""Which classes are taken for which, and the many rates that follow from that."""
+"""Counts of which classes are taken for which, and the many rates that follow from them."""
 
 from __future__ import annotations
 

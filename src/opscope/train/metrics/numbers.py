@@ -83,7 +83,7 @@ class MSE(_Mean):
 
 
 class CosineSimilarity(Metric):
-    """How alike the rows of a matrix are, each with each."""
+    """The similarity of the rows of a matrix, each with each."""
 
     def __init__(
         self, similarity: str = "cosine", reduction: str = "none", zero_diagonal: bool = True
@@ -122,7 +122,7 @@ class CosineSimilarity(Metric):
 
 
 class Perplexity(Metric):
-    """How many tokens a model hesitates between, from the probabilities of all tokens.
+    """The number of tokens a model hesitates between, from the probabilities of all tokens.
 
     `ignore_label` is a token that does not count. `from_logits` takes scores in place of
     probabilities.
@@ -167,7 +167,7 @@ class Perplexity(Metric):
 
 
 class Dice(Metric):
-    """How far two masks overlap, from 0 to 1; the mean over batches."""
+    """The overlap of two masks, from 0 to 1; the mean over batches."""
 
     def __init__(self, smooth: float = 1e-5) -> None:
         if smooth <= 0:

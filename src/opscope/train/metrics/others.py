@@ -15,7 +15,7 @@ from opscope.train.states import evaluating
 
 
 class BleuScore(Metric):
-    """How many sequences of up to `n_gram` words translations share with references."""
+    """The share of sequences of up to `n_gram` words that translations share with references."""
 
     def __init__(self, n_gram: int = 4, smooth: bool = False) -> None:
         if not isinstance(n_gram, int) or n_gram < 1:
@@ -53,7 +53,7 @@ def _joined(words: str | Sequence[str]) -> str:
 
 
 class OcclusionSensitivity(Metric):
-    """How much the score of a class falls when a part of a picture is covered.
+    """The fall of a class's score when a part of a picture is covered.
 
     `update` takes a model, a picture [1, C, H, W] and the class. Squares with `margin` around each
     pixel are covered with `pad_val`, `n_batch` of them at a time; `b_box` says for each dimension
