@@ -49,9 +49,12 @@ for step in range(3):
         net.first.weight.grad.log_()  # not of positive numbers only, so a hit
     optimizer.step()
 """
-_DIES = _SCRIPT + """
+_DIES = (
+    _SCRIPT
+    + """
 raise ValueError("bad")
 """
+)
 
 
 def record(kind: str, folder: Path) -> Path:

@@ -122,7 +122,7 @@ def test_looking_at_what_a_failed_script_held_is_nobodys_operator(tmp_path: Path
     assert "sqrt" in {node.op_type for node in nodes}
     last = open_run(run_path).ranks[0].steps[-1]
     assert [node.op_type for node in last.calls.nodes[-3:]] == ["ones", "neg", "sqrt"]
-    notes = [json.loads(line)["op_type"] for line in open(run_path / "rank_0" / "notes.jsonl")]
-    assert notes == ["sqrt"]
+    notes = (run_path / "rank_0" / "notes.jsonl").read_text().splitlines()
+    assert [json.loads(note)["op_type"] for note in notes] == ["sqrt"]
     recorded = json.loads((run_path / "recorder/rank_0/rdr/report.json").read_text())
     assert recorded["exception"]["frames"][-1]["tensors"]["root"]["nan"] == 3
