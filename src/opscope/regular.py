@@ -92,6 +92,14 @@ def is_directory(path: Path) -> bool:
         return False
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file, as far as that can be seen."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def entries(directory: Path) -> list[Path]:
     """List what is in a directory, sorted; where it must not be looked into, say so."""
     try:
