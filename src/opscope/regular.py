@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from opscope.messages import say_once
 
+_T = TypeVar("_T")
 LIMIT = 64 << 20
 """No file is read as a whole, and no line of one, that has more bytes."""
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -47,6 +49,18 @@ def _refusal(number: int, what: str, path: str | Path) -> OSError:
     return OSError(number, f"{what}, no regular file", str(path))
 
 
+def with_more_files(opening: Callable[[], _T]) -> _T:
+    """Open something; where too many files are open, let this process have as many as it may."""
+    try:
+        return opening()
+    except OSError as error:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if error.errno != errno.EMFILE or soft == hard:
+            raise
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return opening()
+
+
 def read_regular(path: str | Path, follow: bool = False) -> bytes:
     """All that is in a regular file; OSError if that is too much."""
     with open(open_regular(path, follow), "rb") as file:
@@ -75,6 +89,14 @@ def is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
     except OSError:  # above it is one that must not be looked into
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file, as far as that can be seen."""
+    try:
+        return path.is_file()
+    except OSError:
         return False
 
 

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import opscope
-from fuzz.recorded import DUMP, SETTINGS, WATCH
+from fuzz.pages import about_recording, about_run
+from fuzz.recorded import DUMP, RECORDING, SETTINGS, WATCH
 from opscope.commands import build_parser, main
 from opscope.errors import OpscopeError
 from opscope.messages import say
@@ -16,7 +17,7 @@ from opscope.settings.run import load_run_settings
 Question = tuple[str, Callable[[], object]]
 
 _NODES = ("first-Linear/addmm-op0", "0", "1:input:0", "nothing like it", "hits", "hits/step_2")
-_TABLES = ("nodes", "steps", "stacks", "stats")
+_TABLES = ("nodes", "steps", "stacks", "stats", "gaps")
 _WATCH = "OO; WNC; TL max_gt=1; LN; PU; UW; TR range_start_inclusive=0 range_percentage_lt=50"
 _VALUES = 40
 
@@ -25,10 +26,16 @@ def questions(kind: str, path: Path) -> list[Question]:
     """Each with how a person would ask it."""
     if kind == SETTINGS:
         return _about_settings(path)
+    if kind == RECORDING:
+        return _reports(path) + about_recording(path)
     name = str(path)
     asked = [
         ["runs", str(path.parent)],
         ["runs", str(path.parent), "--json"],
+        ["nodes", name],
+        ["nodes", name, "Linear", "--json"],
+        ["show", name],
+        ["show", name, "--json"],
         ["hits", name],
         ["hits", name, "--json"],
         ["check", name],
@@ -47,7 +54,14 @@ def questions(kind: str, path: Path) -> list[Question]:
         (f"opscope.open({name!r}): nodes", partial(_nodes, path)),
         (f"opscope.open({name!r}): values", partial(_values, path)),
         (f"opscope.open({name!r}): hits", partial(_hits, path)),
+        *about_run(path),
     ]
+
+
+def _reports(path: Path) -> list[Question]:
+    name, page = str(path), str(path.parent / "report.html")
+    asked = (["report", name], ["report", name, "--json"], ["report", name, "--html", page])
+    return [(" ".join(words), partial(main, words)) for words in asked]
 
 
 def _about_settings(path: Path) -> list[Question]:

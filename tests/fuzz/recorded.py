@@ -1,4 +1,4 @@
-"""What is damaged: a run and dumps of every kind, recorded by the real program."""
+"""What is damaged: a run, dumps of every kind and a recording, made by the real program."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from opscope.judge.watch_set import load
 
 WATCH, DUMP = "watch.json", "dump.json"
 
-SETTINGS = "settings"
+SETTINGS, RECORDING = "settings", "recording"
 KINDS: dict[str, dict[str, Any] | None] = {
     "run": None,
     "npy": {"saved_data": "full", "save_kernel_args": True},
     "bin": {"saved_data": "full", "file_format": "bin"},
     "statistic": {"saved_data": "statistic"},
     SETTINGS: None,
+    RECORDING: None,
 }
-"""What is damaged: a run, a dump with these options, or files of settings."""
+"""What is damaged: a run, a dump with these options, files of settings, or a recording."""
 
 _SCRIPT = """
 import torch
@@ -39,27 +40,38 @@ net = Net()
 optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
 for step in range(3):
     x = torch.randn(2, 4)
-    loss = net(x).square().mean()
+    x = torch.where(x > -99, x, (-1 - x.abs()).sqrt())  # a NaN that is masked, so a note
     optimizer.zero_grad()
-    loss.backward()
+    for _ in range(2):
+        loss = net(x).square().mean()
+        loss.backward()
     if step == 2:
         net.first.weight.grad.log_()  # not of positive numbers only, so a hit
     optimizer.step()
 """
+_DIES = (
+    _SCRIPT
+    + """
+raise ValueError("bad")
+"""
+)
 
 
 def record(kind: str, folder: Path) -> Path:
     """Train under opscope; returns the run or dump, or where settings are: `folder/recorded`."""
-    (folder / "train.py").write_text(_SCRIPT)
+    (folder / "train.py").write_text(_DIES if kind == RECORDING else _SCRIPT)
     path = folder / "recorded"
     if kind == SETTINGS:
         return _settings(path)
-    if KINDS[kind] is None:
-        words: list[str | Path] = ["run", "--run-dir", path, "train.py"]
+    if kind == RECORDING:
+        words: list[str | Path] = ["run", "--no-stats", "train.py"]
+    elif KINDS[kind] is None:
+        words = ["run", "--run-dir", path, "train.py"]
     else:
         (folder / "dump.json").write_text(json.dumps(_config(path, KINDS[kind] or {})))
         words = ["run", "--dump", "dump.json", "train.py"]
-    done = forked_opscope(*words, cwd=folder)
+    environ = {"MS_RDR_PATH": str(path)} if kind == RECORDING else {}
+    done = forked_opscope(*words, cwd=folder, **environ)
     assert path.is_dir(), done.stderr
     return path
 

@@ -65,12 +65,12 @@ def problem_with(ask: Callable[[], object]) -> str:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()
-    text = _text(out) + _text(err)
+    printed, said = _text(out), _text(err)
     if code not in _CODES:
         return f"exit code {code}"
-    if "Traceback" in text:
-        return text
-    return _escape_in(text)
+    if "Traceback" in said:  # a report prints the one that a script died of
+        return said
+    return _escape_in(printed + said)
 
 
 def _text(stream: io.TextIOWrapper) -> str:

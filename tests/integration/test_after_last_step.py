@@ -112,3 +112,17 @@ def test_operators_before_one_that_raises_stay_in_the_dump(tmp_path: Path) -> No
     run(tmp_path, TRAINING + FAILURE, code=1)
     assert counted(tmp_path) == 3
     assert dumped(tmp_path) == {"0", "1", "2", "3"}
+
+
+def test_looking_at_what_a_failed_script_held_is_nobodys_operator(tmp_path: Path) -> None:
+    held = "root = (-torch.ones(3)).sqrt()\n"
+    run(tmp_path, TRAINING + held + 'raise ValueError("bad")', code=1)
+    run_path = tmp_path / "runs" / "one"
+    nodes = open_run(run_path).ranks[0].nodes.values()
+    assert "sqrt" in {node.op_type for node in nodes}
+    last = open_run(run_path).ranks[0].steps[-1]
+    assert [node.op_type for node in last.calls.nodes[-3:]] == ["ones", "neg", "sqrt"]
+    notes = (run_path / "rank_0" / "notes.jsonl").read_text().splitlines()
+    assert [json.loads(note)["op_type"] for note in notes] == ["sqrt"]
+    recorded = json.loads((run_path / "recorder/rank_0/rdr/report.json").read_text())
+    assert recorded["exception"]["frames"][-1]["tensors"]["root"]["nan"] == 3

@@ -90,8 +90,10 @@ def _hold(value: Any) -> int:
 
 def _let_go(structure: Any) -> None:
     """Releasing is marked by an empty `release`, as the interface demands."""
-    _held.pop(structure.contents.private_data or 0, None)
+    held = _held.pop(structure.contents.private_data or 0, None)
     structure.contents.release = type(structure.contents.release)()
+    if isinstance(held, _Reading):
+        held.end()
 
 
 _release_schema, _release_array = _ReleaseSchema(_let_go), _ReleaseArray(_let_go)
@@ -106,6 +108,7 @@ class RecordStream:
     ) -> None:
         self._types = {_RANK: np.dtype(np.int32), **columns}
         self._batches = batches
+        self._given: list[int] = []
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """A capsule with a stream; whoever takes it releases it."""
@@ -113,8 +116,17 @@ class RecordStream:
         stream = _Stream(
             reading.get_schema, reading.get_next, reading.get_error, _release_stream, None
         )
-        stream.private_data = _hold((reading, stream))
+        reading.stream = stream
+        stream.private_data = _hold(reading)
+        self._given.append(stream.private_data)
         return _capsule(ctypes.addressof(stream), b"arrow_array_stream", None)
+
+    def close(self) -> None:
+        """Nobody reads any more: let go of streams that were taken and not released."""
+        for number in self._given:
+            reading = _held.pop(number, None)
+            if reading is not None:
+                reading.end()
 
 
 class _Reading:
@@ -122,15 +134,20 @@ class _Reading:
 
     def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[Batch]) -> None:
         self._types = types
-        self._batches = (
+        self._batches: Iterator[Batch] = (
             (rank, records[begin : begin + _AT_A_TIME])
             for rank, records in batches
             for begin in range(0, len(records), _AT_A_TIME)
         )
         self._error = ctypes.create_string_buffer(b"")
+        self.stream: _Stream | None = None
         self.get_schema = _GetSchema(self._schema)
         self.get_next = _GetNext(self._next)
         self.get_error = _GetError(lambda stream: ctypes.addressof(self._error))
+
+    def end(self) -> None:
+        """Let go of what is read: callbacks refer to this, and this to them, for a while yet."""
+        self._batches = iter(())
 
     def _schema(self, stream: Any, found: Any) -> int:
         columns = [

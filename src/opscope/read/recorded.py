@@ -13,6 +13,7 @@ from opscope.record.places import REPORT_FILE, recordings
 from opscope.record.post_mortem import report_of
 from opscope.record.reading import RingReader
 from opscope.record.ring import RING_FILE
+from opscope.regular import is_file
 
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -73,7 +74,7 @@ class Recorded:
 def has_recording(path: Path) -> bool:
     """Tell whether a training has left something: exported, or a ring whose process is gone."""
     return any(
-        (folder / REPORT_FILE).is_file() or export_is_due(folder) for folder in recordings(path)
+        is_file(folder / REPORT_FILE) or export_is_due(folder) for folder in recordings(path)
     )
 
 
@@ -92,4 +93,4 @@ def signature_of(path: Path) -> Signature:
 
 def _ring_in(folder: Path) -> RingReader | None:
     file = folder / RING_FILE
-    return RingReader.open(file) if file.is_file() else None
+    return RingReader.open(file) if is_file(file) else None

@@ -68,6 +68,7 @@ class Tables:
     def __init__(self, recording: Recording, sql: str = "") -> None:
         duckdb = _duckdb()
         self._recording = recording
+        self._streams: list[RecordStream] = []
         self._folder = tempfile.TemporaryDirectory(prefix="opscope-query-")
         settings = {
             "enable_external_access": "false",
@@ -88,6 +89,8 @@ class Tables:
 
     def __exit__(self, *exc: object) -> None:
         self.connection.close()
+        for stream in self._streams:
+            stream.close()
         self._folder.cleanup()
 
     def ask(self, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
@@ -130,7 +133,7 @@ class Tables:
         if "rows" in wanted:
             self._make_rows(question, ranks)
         if "stats" in wanted:
-            has_passes = self._make_passes(ranks)
+            has_passes = _may_need(question, "pass") and self._make_passes(ranks)
             self.connection.execute(_stats_view(ranks, has_passes, _needed(question)))
         if "gaps" in wanted:
             self._make_gaps(ranks)
@@ -151,7 +154,8 @@ class Tables:
         batches: Callable[[], Iterator[Batch]],
     ) -> None:
         """A view of records in which NaN, which stands for none, is null."""
-        self.connection.register(f"all_{name}", RecordStream(columns, batches))
+        self._streams.append(RecordStream(columns, batches))
+        self.connection.register(f"all_{name}", self._streams[-1])
         nulls = ", ".join(
             f"nullif({column}, 'NaN'::DOUBLE) AS {column}"
             for column, kind in columns.items()
@@ -184,6 +188,10 @@ class Tables:
         columns = {name: BETWEEN_DTYPE[name] for name in BETWEEN_DTYPE.names or ()}
         self._stream("between_rows", columns, lambda: _extremes(ranks))
         self.connection.execute(_GAPS)
+
+
+def _may_need(question: Question, column: str) -> bool:
+    return question.columns is None or column in question.columns
 
 
 def _needed(question: Question) -> list[str]:

@@ -67,6 +67,8 @@ def summary(tensor: Any) -> dict[str, Any]:
     """Describe a tensor; if it lies in this machine's memory, with its numbers."""
     import torch
 
+    from opscope.capture.guards import plain_torch
+
     about: dict[str, Any] = {
         "dtype": str(tensor.dtype).removeprefix("torch."),
         "shape": list(tensor.shape),
@@ -76,7 +78,7 @@ def summary(tensor: Any) -> dict[str, Any]:
     if not plain or not 0 < tensor.numel() <= _LARGEST or type(tensor) not in _plain_types(torch):
         return about
     try:
-        with torch.no_grad():
+        with plain_torch():
             values = tensor.detach().to(torch.float64)
             finite = values[torch.isfinite(values)]
             about["nan"] = int(torch.isnan(values).sum())

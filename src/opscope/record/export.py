@@ -24,6 +24,7 @@ from opscope.record.render_html import render_html
 from opscope.record.render_text import render_markdown
 from opscope.record.ring import RING_FILE
 from opscope.record.surroundings import oom_kills
+from opscope.regular import open_regular, read_regular
 from opscope.rundir.jsonlines import encode
 
 MEMORY_FILE = "mem_address_list.txt"
@@ -86,7 +87,7 @@ def _model(graph: Any) -> bytes | None:
 def read_stacks(folder: Path) -> str:
     """The stacks of all threads, if they were written."""
     try:
-        return (folder / "stacks.txt").read_text(errors="replace")
+        return read_regular(folder / "stacks.txt").decode(errors="replace")
     except OSError:
         return ""
 
@@ -119,7 +120,7 @@ def export_if_left(folder: Path) -> bool:
 def export_is_due(folder: Path) -> bool:
     """Tell by its header alone whether a ring looks as if it had to be exported."""
     try:
-        with open(folder / RING_FILE, "rb") as file:
+        with open(open_regular(folder / RING_FILE), "rb") as file:
             header = file.read(shared.RING_HEADER_BYTES)
     except OSError:
         return False

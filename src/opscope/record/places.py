@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.record.ring import RING_FILE
-from opscope.regular import is_directory, read_regular
+from opscope.regular import entries, is_directory, is_file, read_regular
 
 FACTS_FILE = "facts.json"
 REPORT_FILE = "report.json"
@@ -26,7 +26,7 @@ def rank_folder(base: Path, rank: int, process: int = 0) -> Path:
 
 def recordings(path: Path) -> list[Path]:
     """The folders of recordings at a path: one rank's, or those of a run or of an export path."""
-    if path.is_file() and path.name == RING_FILE:
+    if path.name == RING_FILE and is_file(path):
         return [path.parent]
     if _is_recording(path):
         return [path]
@@ -40,16 +40,14 @@ def recordings(path: Path) -> list[Path]:
 def _below(base: Path) -> Iterator[tuple[int, Path]]:
     if not is_directory(base):
         return
-    for entry in base.iterdir():
+    for entry in entries(base):
         match = _RANK.fullmatch(entry.name)
         if match and _is_recording(entry / "rdr"):
             yield int(match[1]), entry / "rdr"
 
 
 def _is_recording(folder: Path) -> bool:
-    return is_directory(folder) and any(
-        (folder / name).is_file() for name in (RING_FILE, REPORT_FILE)
-    )
+    return is_directory(folder) and any(is_file(folder / name) for name in (RING_FILE, REPORT_FILE))
 
 
 def read_json(path: Path) -> dict[str, Any]:

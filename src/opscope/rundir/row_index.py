@@ -8,7 +8,8 @@ permutation of the valid rows by node, side, slot and step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +36,8 @@ class RowIndex(NamedTuple):
     steps: NDArray[np.int32]
     begins: Numbers
     ends: Numbers
-    order: Numbers
-    """The valid rows by node, side, slot and step."""
+    order: Callable[[], Numbers]
+    """The valid rows by node, side, slot and step: most of an index, and not kept in memory."""
 
     def of_nodes(self, nodes: Iterable[int]) -> Numbers:
         """The rows of some nodes, node after node."""
@@ -45,8 +46,10 @@ class RowIndex(NamedTuple):
         here = at < len(self.nodes)
         at, wanted = at[here], wanted[here]
         at = at[self.nodes[at] == wanted]
-        parts = [self.order[self.starts[i] : self.starts[i + 1]] for i in at.tolist()]
-        return np.concatenate(parts) if parts else np.empty(0, np.uint32)
+        if not len(at):
+            return np.empty(0, np.uint32)
+        order = self.order()
+        return np.concatenate([order[self.starts[i] : self.starts[i + 1]] for i in at.tolist()])
 
     def of_steps(self, steps: Iterable[int]) -> list[tuple[int, int]]:
         """Return where runs of some steps begin and end."""
@@ -68,7 +71,7 @@ def build_index(records: Records) -> RowIndex:
         steps[runs],
         runs.astype(np.uint32),
         np.append(runs[1:], len(steps)).astype(np.uint32)[: len(runs)],
-        order,
+        lambda: order,
     )
 
 
@@ -95,30 +98,42 @@ def place_of(records: Records) -> NDArray[np.uint64]:
 
 def encode_index(index: RowIndex) -> bytes:
     """The index as the content of its file."""
-    head = np.array([index.rows, len(index.order), len(index.nodes), len(index.steps)], "<u4")
-    parts = (head, *(np.ascontiguousarray(part) for part in index[1:]))
+    order = index.order()
+    head = np.array([index.rows, len(order), len(index.nodes), len(index.steps)], "<u4")
+    parts = (head, *(np.ascontiguousarray(part) for part in (*index[1:-1], order)))
     return MAGIC + b"".join(part.tobytes() for part in parts)
 
 
-def decode_index(data: Any, rows: int) -> RowIndex | None:
-    """The index in the bytes of a file with so many rows; None if it is another's or damaged."""
+def decode_index(data: Any, rows: int, again: Callable[[], Any]) -> RowIndex | None:
+    """The index in the bytes of a file with so many rows; None if it is another's or damaged.
+
+    What is large of it is looked up in those bytes when it is needed: `again` gives them then.
+    """
     if bytes(data[: len(MAGIC)]) != MAGIC or len(data) < len(MAGIC) + 4 * _HEAD:
         return None
     total, valid, nodes, runs = np.frombuffer(data, "<u4", _HEAD, len(MAGIC)).tolist()
     sizes = (nodes, nodes + 1, runs, runs, runs, valid)
     if total != rows or valid > rows or len(data) != len(MAGIC) + 4 * (_HEAD + sum(sizes)):
         return None
-    numbers = np.frombuffer(data, "<u4", offset=len(MAGIC) + 4 * _HEAD)
-    parts = np.split(numbers, np.cumsum(sizes[:-1]))
-    index = RowIndex(rows, parts[0], parts[1], parts[2].view(np.int32), *parts[3:])
-    return index if _fits(index) else None
+    start = len(MAGIC) + 4 * _HEAD
+    small = np.frombuffer(data, "<u4", sum(sizes[:-1]), start).copy()
+    parts = np.split(small, np.cumsum(sizes[:-2]))
+    start += small.nbytes
+    order = functools.partial(_numbers_in, again, valid, start)
+    own, starts, steps, begins, ends = parts
+    index = RowIndex(rows, own, starts, steps.view(np.int32), begins, ends, order)
+    return index if _fits(index, valid) else None
 
 
-def _fits(index: RowIndex) -> bool:
+def _numbers_in(data: Callable[[], Any], count: int, start: int) -> Numbers:
+    return np.frombuffer(data(), "<u4", count, start)
+
+
+def _fits(index: RowIndex, valid: int) -> bool:
     """Tell whether what is small about an index can be true; its permutation is checked in use."""
     starts, begins, ends = index.starts, index.begins, index.ends
     ordered = bool((starts[:-1] <= starts[1:]).all() and (index.nodes[:-1] < index.nodes[1:]).all())
-    bounded = int(starts[-1]) == len(index.order) and int(starts[0]) == 0
+    bounded = int(starts[-1]) == valid and int(starts[0]) == 0
     runs = bool((begins <= ends).all() and (ends <= index.rows).all())
     return ordered and bounded and runs
 

@@ -26,7 +26,8 @@ _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 def compare_ranks(views: Sequence[RankView]) -> RanksCompared:
     """All ranks, and the first difference of each kind, the earliest first."""
-    common = sorted(set.intersection(*(set(view.recorded_steps) for view in views)))
+    recorded = [set(view.recorded_steps) for view in views]
+    common = sorted(set.intersection(*recorded)) if recorded else []
     differences = list(_differences(views, common)) if len(views) > 1 else []
     differences.sort(key=lambda found: found["step"])
     return {

@@ -249,3 +249,51 @@ for step in range(100_000):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path), str(deletions), here])
     assert done.returncode == -signal.SIGKILL
     assert each_step_once(RowStore(tmp_path)) > 100
+
+
+def mapped(directory: Path) -> list[str]:
+    """The files of a directory that this process has mapped."""
+    return [line for line in Path("/proc/self/maps").read_text().split() if str(directory) in line]
+
+
+def test_nothing_stays_mapped_between_questions(tmp_path: Path) -> None:
+    write(tmp_path, 500, budget=1 << 18).close()
+    store = RowStore(tmp_path)
+    assert any(part.file.level for part in store.parts)
+    questions(store)
+    assert not mapped(tmp_path)
+    rows = store.parts[0].stats(None, None)
+    assert mapped(tmp_path)
+    del rows
+    assert not mapped(tmp_path)
+
+
+def test_files_that_are_thinned_away_are_still_read(tmp_path: Path) -> None:
+    write(tmp_path, 500, budget=1 << 18).close()
+    expected = questions(RowStore(tmp_path))
+    store = RowStore(tmp_path)
+    assert store.parts
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert questions(store) == expected
+
+
+def test_a_store_of_more_files_than_may_be_open_is_read_whole(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+from test_row_store import RowStore, write
+directory = Path(sys.argv[1])
+write(directory, 500, segment_bytes=8192).close()
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, hard))
+store = RowStore(directory)
+print(len(store.parts) > 50, len(store.stats()))
+"""
+    here = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), here], capture_output=True, text=True
+    )
+    assert done.stdout == f"True {500 * 2 * NODES}\n", done.stderr
+    assert not done.stderr

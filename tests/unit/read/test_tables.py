@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,22 @@ def test_a_dump_has_the_tables_it_has_data_for(tmp_path: Path) -> None:
     ]
     assert ask(path, "select step, seconds, loss from steps") == [(2, None, None), (4, None, None)]
     assert ask(path, "select count(*) from gaps") == [(0,)]
+
+
+def test_a_question_lets_go_of_the_recording_it_was_asked_of(tmp_path: Path) -> None:
+    """At once: rows of files that are long gone would stay on disk until cycles are looked for."""
+    write_run(tmp_path)
+    gc.disable()
+    try:
+        recording = open_recording(tmp_path)
+        held = weakref.ref(recording.rank(0))
+        for sql in ("select max(mean) from stats", "select * from stats limit 1"):
+            with Tables(recording, sql) as tables:
+                assert len(list(tables.ask(sql)[1])) == 1
+        del recording, tables
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 MEMORY = """
