@@ -1,7 +1,7 @@
 """Healthy programs of packages as people use them, small, on synthetic data.
 
-`real.py FOLDER NAME…` trains each twice, plainly and under opscope (FOLDER/its name), and prints a
-digest of what was learned for each.
+`real.py FOLDER NAME…` trains each plainly and under opscope with each set of watchpoints
+(FOLDER/the set/its name), and prints a digest of what was learned for each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 STEPS = 25
+SETS = ("recommended", "thorough", "everything")
 GPT2 = {"vocab_size": 99, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 2}
 Train = Callable[[], nn.Module]
 _KEPT: list[object] = []
@@ -368,7 +369,7 @@ def digest(tensors: Iterable[Tensor]) -> str:
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Train plainly, then watched."""
+    """Train plainly, then watched for more and more."""
     import opscope
 
     torch.set_num_threads(1)
@@ -376,14 +377,17 @@ def main(folder: Path, names: list[str]) -> None:
     for program in PROGRAMS:
         if program.__name__ not in names:
             continue
-        for watched in (False, True):
+        for watch in ("plain", *SETS):
             torch.manual_seed(0)
             session: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-            if watched:
-                session = opscope.start(run_dir=folder / program.__name__, page=False, save_state=0)
+            if watch != "plain":
+                run = folder / watch / program.__name__
+                session = opscope.start(
+                    run_dir=run, page=False, save_state=0, watch=watch, on_hit="log"
+                )
             with session:
                 learned = digest(program().parameters())
-            print(program.__name__, "watched" if watched else "plain", learned, flush=True)
+            print(program.__name__, watch, learned, flush=True)
 
 
 if __name__ == "__main__":
