@@ -9,7 +9,7 @@ from opscope.judge.watchpoint import Watchpoint
 
 _SET = (
     *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
-    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE"),
+    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE", "OS"),
 )
 _THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC")
 """What is calibrated, but says something of trainings that are as they should be, too."""
