@@ -209,6 +209,21 @@ class ParameterFact(NamedTuple):
         return cls(name, *(bool(bits >> place & 1) for place in range(len(cls._fields) - 1)))
 
 
+class GroupFact(NamedTuple):
+    """What an optimizer of torch's that is about to step does with some of its parameters."""
+
+    optimizer: str
+    """Its class."""
+    settings: tuple[tuple[str, float], ...]
+    """Its settings that are numbers, as `lr` and `betas.0`, by name."""
+    parameters: tuple[str, ...]
+    """The first few of the parameters."""
+    total: int
+    """How many there are."""
+    alone: bool
+    """Whether there is no other optimizer."""
+
+
 class UpdateFact(NamedTuple):
     """The losses and gradients that are not finite of those that an optimizer is about to use."""
 
@@ -332,6 +347,7 @@ class Sink(Protocol):
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
+        groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         """An optimizer is about to step: all rows of the step so far, none if they are late."""
 
@@ -384,6 +400,7 @@ class BaseSink:
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
+        groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         pass
 

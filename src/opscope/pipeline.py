@@ -20,6 +20,7 @@ from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import (
     Call,
+    GroupFact,
     Loss,
     Node,
     Outside,
@@ -253,6 +254,7 @@ class Pipeline:
         calls: Calls,
         losses: Callable[[], Sequence[Loss]],
         facts: Callable[[], Sequence[ParameterFact]],
+        groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         """An optimizer is about to step: let sinks look at what has happened so far."""
         if not self._opened:
@@ -261,7 +263,8 @@ class Pipeline:
             self.meter.settle()
         late = self.meter.engine.has_device and not self.strict
         rows = [] if late else [self._rows(*span, array("q")) for span in self.meter.so_far()]
-        self._each(self._active, "before_update", calls, rows, [] if late else losses(), facts)
+        known = [] if late else losses()
+        self._each(self._active, "before_update", calls, rows, known, facts, groups)
 
     def end_step(self, record: Callable[[], StepRecord]) -> None:
         """A step ended: deliver it when its rows are ready; only then `record` is called."""

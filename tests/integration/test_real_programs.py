@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.healthy.real import PROGRAMS
+from faults.healthy.real import PROGRAMS, SETS
 from helpers.forked import launched
 from helpers.program import python
 from helpers.same_answer import live_hits
@@ -31,15 +31,16 @@ def _has(*packages: str) -> bool:
 )
 def test_healthy_programs_of_packages(tmp_path: Path) -> None:
     names = [p.__name__ for p in PROGRAMS if _has(*NEEDS.get(p.__name__, ()))]
-    done = python(REAL, tmp_path, *names, cwd=tmp_path, timeout=1800)
+    done = python(REAL, tmp_path, *names, cwd=tmp_path, timeout=3600)
     assert done.returncode == 0, done.stderr
     assert "internal error" not in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     learned = {(n, how): digest for n, how, digest in (line for line in lines if len(line) == 3)}
-    assert [n for n in names if learned[n, "plain"] != learned[n, "watched"]] == []
-    found = {name: live_hits(tmp_path / name) for name in names}
+    every = [(name, watch) for name in names for watch in SETS]
+    assert [each for each in every if learned[each] != learned[each[0], "plain"]] == []
+    found = {(name, watch): live_hits(tmp_path / watch / name) for name, watch in every}
     assert {n: [(h["condition"], h["message"]) for h in hits] for n, hits in found.items()} == {
-        name: [] for name in names
+        each: [] for each in every
     }
 
 

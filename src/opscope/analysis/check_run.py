@@ -114,6 +114,7 @@ class RunCheck:
         for update in () if facts is None else facts.updates:
             self.evaluator.training.observe_facts(step, update)
         if facts is not None:
+            self.evaluator.training.observe_groups(step, facts.groups)
             self._observe_values(facts)
         self._learn(records)
         losses = () if record is None else record.losses

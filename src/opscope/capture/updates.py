@@ -16,11 +16,12 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.guards import plain_torch, quiet
+from opscope.capture.optimizer_settings import group_facts
 from opscope.capture.parameters import bad_gradients, parameter_facts
 from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
-from opscope.events import ParameterFact
+from opscope.events import GroupFact, ParameterFact
 from opscope.stats.devices import is_late
 
 _STEP = next(
@@ -94,11 +95,15 @@ class Updates:
         def facts() -> list[ParameterFact]:
             return parameter_facts(program.names, program.clock.live(), optimizer)
 
+        def groups() -> list[GroupFact]:
+            alone = all(each is optimizer for each in program.clock.live())
+            return group_facts(program.names, optimizer, alone)
+
         self._about_to_step = optimizer
         try:
             with plain_torch(), never_ending_training():
                 calls = program.watch.calls_so_far()
-                program.pipeline.before_update(calls, program.losses.so_far, facts)
+                program.pipeline.before_update(calls, program.losses.so_far, facts, groups)
             program.safe_points(program.watch.step, True)
         except BaseException:
             program.threads.local.state.stepping = None  # or this would keep the optimizer alive
@@ -117,7 +122,7 @@ class Updates:
                 program.names.add_optimizer(optimizer)
             calls = program.watch.calls_so_far()
             program.pipeline.before_update(
-                calls, tuple, lambda: parameter_facts(program.names, optimizers, None)
+                calls, tuple, lambda: parameter_facts(program.names, optimizers, None), tuple
             )
 
     def bad_gradients(self) -> list[str]:

@@ -28,6 +28,7 @@ from opscope.judge.conditions.loss_spike import LOSS_SPIKE
 from opscope.judge.conditions.loss_target import LOSS_TARGET
 from opscope.judge.conditions.norm_of_one import NORM_OF_ONE
 from opscope.judge.conditions.operator_overflow import OPERATOR_OVERFLOW
+from opscope.judge.conditions.optimizer_settings import OPTIMIZER_SETTINGS
 from opscope.judge.conditions.overflow import GRADIENT_EXPLODING, TENSOR_OVERFLOW, WEIGHT_OVERFLOW
 from opscope.judge.conditions.parameter_unchanged import PARAMETER_UNCHANGED
 from opscope.judge.conditions.parameter_without_gradient import PARAMETER_WITHOUT_GRADIENT
@@ -99,6 +100,7 @@ CONDITIONS: tuple[Condition, ...] = (
     FEATURE_SCALE,
     FEATURE_CONSTANT,
     LINEAR_AFTER_LINEAR,
+    OPTIMIZER_SETTINGS,
     EXPRESSION,
 )
 BY_NAME: dict[str, Condition] = {c.abbr: c for c in CONDITIONS} | {c.id: c for c in CONDITIONS}

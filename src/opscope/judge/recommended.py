@@ -9,7 +9,7 @@ from opscope.judge.watchpoint import Watchpoint
 
 _SET = (
     *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
-    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE"),
+    *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE", "OS"),
 )
 _THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC")
 """Conditions that are calibrated, but say something of sound trainings, too."""
@@ -17,9 +17,12 @@ _EVERYTHING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("TZ", {"cls": "activation", "steps_ge": 20}),
     ("WL", {"abs_mean_gt": 1e3, "steps_ge": 10}),
     ("WCL", {"abs_mean_update_ratio_gt": 0.5, "steps_ge": 10, "parameter": "*weight*"}),
-    ("GV", {"abs_mean_lt": 1e-12, "steps_ge": 20, "parameter": "*"}),
+    ("GV", {"abs_mean_lt": 1e-12, "steps_ge": 20, "parameter": "*weight*"}),
 )
-"""Conditions on single values, with numbers that healthy trainings do not come to."""
+"""Conditions on single values, with numbers that healthy trainings do not come to.
+
+A bias may have no gradient by nature, as that of the keys of an attention, which softmax cancels.
+"""
 _ARRIVING = ("OO", "LN")
 QUICK = ("OO", "WO", "LN")
 """Those about finiteness only."""

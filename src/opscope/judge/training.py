@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.events import FeatureFact, Node, ParameterFact, Phase
+from opscope.events import FeatureFact, GroupFact, Node, ParameterFact, Phase
 from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
 from opscope.judge.history import History
@@ -41,6 +41,8 @@ class Training:
         """The number in a row's `shape` → dtype and shape."""
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
+        self.groups: dict[int, list[GroupFact]] = {}
+        """Step → the settings of the optimizers that step in it, until it has been checked."""
         self.features: list[FeatureFact] = []
         """Facts on the inputs that were looked at."""
         self.equal_rows: list[Collection[str]] = []
@@ -94,6 +96,11 @@ class Training:
             elif first and fact.has_gradient and not fact.owned and not fact.frozen:
                 self.with_gradient[name] = self.with_gradient.get(name, 0) + 1
 
+    def observe_groups(self, step: int, groups: Sequence[GroupFact]) -> None:
+        """Note the settings of an optimizer that is about to step."""
+        if groups:
+            self.groups.setdefault(step, []).extend(groups)
+
     def observe_features(self, fact: FeatureFact) -> None:
         """Note what the features of an input are like."""
         self.features.append(fact)
@@ -142,6 +149,7 @@ class Training:
         for check in self._checks.values():
             if not (step.skipped and check.ignores_skipped):
                 yield from check.check(step)
+        self.groups.pop(step.step, None)
 
     def checked(self, watchpoint: Watchpoint, count: int = 1) -> None:
         """Count what has been checked, if anybody wants to know."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscope.events import FeatureFact, ParameterFact, UpdateFact
+from opscope.events import FeatureFact, GroupFact, ParameterFact, UpdateFact
 from opscope.read.checked import CALLS, SLOTS, SMALL, Fields, checked_lines
 from opscope.rundir import layout
 
@@ -23,6 +23,8 @@ class StepFacts:
     """By call: inputs that were seen to hold NaN or Inf though no row says so."""
     not_finite: list[UpdateFact] = field(default_factory=list)
     """Facts on what was not finite as optimizers were about to step."""
+    groups: list[GroupFact] = field(default_factory=list)
+    """The settings of the optimizers that were about to step."""
     features: list[FeatureFact] = field(default_factory=list)
     """The features of inputs as they had been up to it."""
     equal_rows: Sequence[str] = ()
@@ -81,6 +83,8 @@ class _Reading:
             call, *losses = line.integers("update", CALLS) or [0]
             names = tuple(str(name) for name in line.items("gradients"))
             facts.not_finite.append(UpdateFact(call, tuple(losses), names))
+        elif "groups" in line:
+            facts.groups += [_group(each) for each in line.objects("groups")]
         elif "features" in line:
             facts.features.append(_features(line))
         elif "equal_rows" in line:
@@ -96,6 +100,16 @@ def _fact(line: Fields, item: object) -> ParameterFact:
     if type(name) is not str or type(bits) is not int or not 0 <= bits < 32:
         line.refuse("parameters", "must be a list of names, each with a number below 32")
     return ParameterFact.of(name, bits)
+
+
+def _group(fields: Fields) -> GroupFact:
+    return GroupFact(
+        fields.text("optimizer"),
+        tuple(sorted(fields.numbers("settings").items())),
+        tuple(str(name) for name in fields.items("parameters")),
+        fields.integer("total"),
+        fields.flag("alone"),
+    )
 
 
 def _bad_inputs(line: Fields, item: object) -> tuple[int, list[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.events import FeatureFact, ParameterFact, UpdateFact
+from opscope.events import FeatureFact, GroupFact, ParameterFact, UpdateFact
 from opscope.messages import say_once
 from opscope.rundir import layout
 from opscope.rundir.jsonlines import JsonLines
@@ -45,6 +45,21 @@ class FactLog:
             self._written[said] = self._count
         self._count += 1
         self._append({"step": step, "parameters": [list(each) for each in said]})
+
+    def add_groups(self, step: int, groups: Sequence[GroupFact]) -> None:
+        """Write the settings of an optimizer that is about to step, if they are known."""
+        found = [
+            {
+                "optimizer": group.optimizer,
+                "settings": dict(group.settings),
+                "parameters": list(group.parameters),
+                "total": group.total,
+                "alone": group.alone,
+            }
+            for group in groups
+        ]
+        if found:
+            self._append({"step": step, "groups": found})
 
     def add_bad_inputs(self, call: int, slots: Sequence[int]) -> None:
         """Note inputs of a call that were seen to hold NaN or Inf though no row says so."""

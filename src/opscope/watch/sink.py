@@ -12,6 +12,7 @@ from opscope.calls import Calls
 from opscope.events import (
     BaseSink,
     Call,
+    GroupFact,
     Loss,
     Node,
     Outside,
@@ -170,12 +171,16 @@ class WatchSink(BaseSink):
         rows: Sequence[Rows],
         losses: Sequence[Loss],
         facts: Callable[[], Sequence[ParameterFact]],
+        groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         training = self._evaluator.training
         if training.wants_facts(self._under_way):
             found = facts()
             training.observe_facts(self._under_way, found)
             self._facts.add_parameters(self._under_way, found)
+            settings = groups()
+            training.observe_groups(self._under_way, settings)
+            self._facts.add_groups(self._under_way, settings)
         if any(has_bad(part.records) for part in rows):
             self._note_update(calls, losses, facts)
         if rows and self._may_stop(rows):

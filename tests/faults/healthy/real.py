@@ -1,7 +1,7 @@
 """Healthy programs of packages as people use them, small, on synthetic data.
 
-`real.py FOLDER NAME…` trains each twice, plainly and under opscope (FOLDER/its name), and prints a
-digest of what was learned for each.
+`real.py FOLDER NAME…` trains each plainly and under opscope with each set of watchpoints
+(FOLDER/the set/its name), and prints a digest of what was learned for each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-STEPS = 25
+STEPS = 110
+"""A loss that does not fall is told of after 100."""
+SETS = ("recommended", "thorough", "everything")
 GPT2 = {"vocab_size": 99, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 2}
 Train = Callable[[], nn.Module]
 _KEPT: list[object] = []
@@ -35,6 +37,11 @@ def fit(model: nn.Module, loss_of: Callable[[], Tensor], rate: float = 1e-3) -> 
     return model
 
 
+def words(*shape: int) -> Tensor:
+    """Text of twelve of the 99 words, which is to be learned of it."""
+    return torch.randint(5, 17, shape)
+
+
 def bert() -> nn.Module:
     from transformers import BertConfig, BertForMaskedLM
 
@@ -42,7 +49,7 @@ def bert() -> nn.Module:
     model = BertForMaskedLM(BertConfig(vocab_size=99, intermediate_size=64, **small))
 
     def loss_of() -> Tensor:
-        ids = torch.randint(5, 99, (4, 16))
+        ids = words(4, 16)
         labels = torch.where(torch.rand(4, 16) < 0.3, ids, -100)
         labels[:, 0] = ids[:, 0]
         mask = torch.ones(4, 16, dtype=torch.long)
@@ -62,7 +69,7 @@ def gpt2_with_checkpointing() -> nn.Module:
     model.config.use_cache = False
 
     def loss_of() -> Tensor:
-        ids = torch.randint(0, 99, (4, 16))
+        ids = words(4, 16)
         return model(input_ids=ids, labels=ids).loss
 
     return fit(model, loss_of)
@@ -78,7 +85,7 @@ def t5() -> nn.Module:
     model = T5ForConditionalGeneration(config)
 
     def loss_of() -> Tensor:
-        ids = torch.randint(1, 99, (4, 12))
+        ids = words(4, 12)
         return model(input_ids=ids, labels=ids[:, :6].clone()).loss
 
     return fit(model, loss_of)
@@ -110,7 +117,7 @@ def whisper() -> nn.Module:
     model = WhisperForConditionalGeneration(config)
 
     def loss_of() -> Tensor:
-        labels = torch.randint(3, 99, (4, 10))
+        labels = words(4, 10)
         labels[:, 8:] = -100
         return model(input_features=torch.randn(4, 8, 40), labels=labels).loss
 
@@ -127,10 +134,10 @@ def lora() -> nn.Module:
     model = get_peft_model(base, LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True))
 
     def loss_of() -> Tensor:
-        ids = torch.randint(0, 99, (4, 16))
+        ids = words(4, 16)
         return model(input_ids=ids, labels=ids).loss
 
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-3)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-2)
     for _ in range(STEPS):
         optimizer.zero_grad()
         loss_of().backward()
@@ -368,7 +375,7 @@ def digest(tensors: Iterable[Tensor]) -> str:
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Train plainly, then watched."""
+    """Train plainly, then watched for more and more."""
     import opscope
 
     torch.set_num_threads(1)
@@ -376,14 +383,17 @@ def main(folder: Path, names: list[str]) -> None:
     for program in PROGRAMS:
         if program.__name__ not in names:
             continue
-        for watched in (False, True):
+        for watch in ("plain", *SETS):
             torch.manual_seed(0)
             session: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-            if watched:
-                session = opscope.start(run_dir=folder / program.__name__, page=False, save_state=0)
+            if watch != "plain":
+                run = folder / watch / program.__name__
+                session = opscope.start(
+                    run_dir=run, page=False, save_state=0, watch=watch, on_hit="log"
+                )
             with session:
                 learned = digest(program().parameters())
-            print(program.__name__, "watched" if watched else "plain", learned, flush=True)
+            print(program.__name__, watch, learned, flush=True)
 
 
 if __name__ == "__main__":

@@ -328,7 +328,7 @@ def targets_in_dollars(fixed: bool) -> None:
         optimizer.step()
 
 
-@fault("LO", "LD", "LS", "LP", "OO")
+@fault("OS", "LO", "LD", "LS", "LP", "OO")
 def momentum_of_one(fixed: bool) -> None:
     """Momentum that forgets nothing."""
     model = network(1)
