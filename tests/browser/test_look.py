@@ -210,3 +210,32 @@ def test_the_line_is_in_sight_on_a_small_screen(looking: Looking, made: Made) ->
     text, line = (looking.see(place).bounding_box() for place in (".srctext", ".srcrow.on"))
     assert text is not None and line is not None
     assert text["y"] <= line["y"] and line["y"] + line["height"] <= text["y"] + text["height"] + 1
+
+
+def test_on_a_very_wide_screen_all_is_larger_and_the_mouse_still_meets(
+    looking: Looking, made: Made
+) -> None:
+    def height() -> float:
+        box = looking.see(".details h2").bounding_box()
+        assert box is not None
+        return box["height"]
+
+    looking.page.set_viewport_size({"width": 1920, "height": 1080})
+    looking.open(f"/run/{made.bad}?view=heat&step=0&node=20")
+    usual = height()
+    looking.page.set_viewport_size({"width": 3840, "height": 2160})
+    assert height() > 1.7 * usual
+    row = looking.see(".heatlabel[data-scope='Gradients/Default/network-Sequential']")
+    canvas, label = looking.see(".heatcanvas").bounding_box(), row.bounding_box()
+    assert canvas is not None and label is not None
+    cell = 1.75 * 28
+    looking.page.mouse.click(canvas["x"] + cell * (LAST + 0.5), label["y"] + label["height"] / 2)
+    looking.wait(f"document.querySelector('#step').value === '{LAST}'")
+    looking.see(".details .facts", "Gradients/Default/network-Sequential")
+    # A canvas has a point for every pixel of the screen, and nothing is wider than the screen.
+    looking.wait("document.querySelector('.heatcanvas').width > 2000")
+    assert looking.page.evaluate("document.documentElement.scrollWidth") == 3840
+    chart = looking.see(".chart").bounding_box()
+    assert chart is not None and abs(chart["width"] - 3840) < 4
+    looking.page.mouse.click(chart["x"] + 1.75 * 56 + 2, chart["y"] + 60)
+    looking.wait("document.querySelector('#step').value === '0'")

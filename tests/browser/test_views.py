@@ -70,6 +70,35 @@ def test_the_graph_is_coloured_by_what_the_fault_reached(looking: Looking, made:
     looking.see(".graphlegend", "no verdict")
 
 
+def test_a_path_goes_through_closed_scopes(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}?view=graph&scope=Default&step={LAST}")
+    looking.see(".gbox", "randn-op0").click()
+    looking.see(".details h2", "randn-op0")
+    looking.see(".gbox", "gt-op0").click(button="right")
+    looking.see(".graphbox .menu button", "Path from the selected").click()
+    looking.see(".pathpanel header", "operators")
+    looking.wait("document.querySelectorAll('.edge.trail').length === 2")  # into the network, out
+    looking.see(".gbox[data-box='s:Default/network-Sequential']:not(.away)")
+    looking.see(".gbox.away", "optimizer-SGD")
+    stops = looking.page.locator(".pathpanel .stop")
+    assert "randn-op0" in stops.first.inner_text() and "gt-op0" in stops.last.inner_text()
+    stops.nth(1).click()  # an operator inside the network: its scope opens, the path stays
+    looking.see(".crumbs", "network-Sequential")
+    looking.see(".pathpanel .stop.chosen")
+    looking.wait("document.querySelector('.edge.trail')")
+    before = looking.see(".pathpanel .stop.chosen").inner_text()
+    looking.page.keyboard.press("p")
+    looking.see(".pathpanel .stop.chosen", "randn-op0")
+    looking.page.keyboard.press("n")
+    looking.see(".pathpanel .stop.chosen", before)
+    looking.page.reload()
+    looking.see(".pathpanel .stop.chosen", before)
+    looking.see(".viewbar button", "Path from the origin").click()
+    looking.see(".pathpanel .stop", "log-op0")
+    looking.see(".pathpanel button[aria-label=Close]").click()
+    looking.wait("!document.querySelector('.pathpanel')")
+
+
 def test_pointing_at_a_box_shows_its_paths(looking: Looking, made: Made) -> None:
     place = f"/run/{made.bad}?view=graph&scope=Default/network-Sequential/2-Head&backward=true"
     looking.open(f"{place}&step=3")

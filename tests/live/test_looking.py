@@ -165,6 +165,40 @@ def test_recheck_says_what_it_could_not_check(held: Held) -> None:
     assert "not checked" not in shown and "1 values checked" in shown
 
 
+def test_recheck_compares_weights_with_the_step_before(held: Held) -> None:
+    """A step uses parameters as the one before has left them; so does what is compared."""
+    grew, stayed = "WCL abs_mean_update_ratio_gt=0 parameter=0.weight", "WNC parameter=0.weight"
+    held.go("step")
+    before = np.array(held.elements(parameter="0.weight"))
+    held.go("step")
+    after = np.array(held.elements(parameter="0.weight"))
+    step = held.go("step")["step"]
+    place = f"/runs/{held.run}/recheck"
+    found = held.server.post(place, watch=f"{grew}; {stayed}; WCS abs_mean_update_ratio_lt=1e-9")
+    assert found["step"] == step and found["unchecked"] == []
+    (hit,) = found["hits"]
+    ratio = np.abs(after - before).mean() / (np.abs(before).mean() + 1e-9)
+    assert hit["actual"]["abs_mean_update_ratio_gt"] == pytest.approx(ratio, rel=1e-5)
+    held.go("step", count=4)  # the steps before are kept though nobody held there
+    assert "warm it up" in held.ctl("recheck", grew)
+
+
+def test_recheck_compares_no_weights_that_are_not_kept(held: Held) -> None:
+    grew = "WCL abs_mean_update_ratio_gt=0 parameter=0.weight"
+    held.keep(mode="none")
+    held.go("step", count=4)
+    assert "not checked: value not kept" in held.ctl("recheck", grew)
+    # What a watchpoint compares as training uses it can be compared with another threshold.
+    place = f"/runs/{held.run}/watchpoints"
+    held.server.post(place, action="set", watch="WCS abs_mean_update_ratio_lt=1e-30")
+    held.go("step", count=3)
+    shown = held.ctl("recheck", grew)
+    assert "not checked" not in shown and "warm it up" in shown
+    assert "not checked: value not kept" in held.ctl("recheck", "WNC parameter=0.weight rtol=1")
+    held.server.post(place, action="set", watch="TL max_gt=1e30")
+    held.keep(mode="named")
+
+
 def test_all_values_of_a_step(hold: Callable[..., Held], tmp_path: Path) -> None:
     """With little memory the rest goes to disk, what was dropped is said, and no bit changes."""
     held = hold("--keep", "all", "--keep-budget", "20kB", steps=20)

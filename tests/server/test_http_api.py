@@ -42,7 +42,9 @@ def test_every_answer_is_as_described(ask: Asking, recorded: Recorded, which: st
     checked = 0
     for path, model in models().items():
         place = path.format(run=number, rank=0, node=node)
-        query = {"file": file} if "/source" in path else {}
+        query: dict[str, Any] = {"file": file} if "/source" in path else {}
+        if path.endswith("/path"):
+            query = {"start": nodes[0]["id"], "end": node}
         forbid_more(model, set())
         TypeAdapter(model).validate_python(ask.get(place, **query))
         checked += 1
@@ -233,6 +235,40 @@ def test_a_heat_map_that_is_asked_for_again_is_the_same(recorded: Recorded) -> N
         assert list(some["values"][own]) == list(first["values"][row])[:6]
         view.forget()
         assert heat_map.heat_map(view, stat, depth=9) == first
+
+
+def test_a_path_goes_through_other_scopes(ask: Asking, recorded: Recorded) -> None:
+    base = f"/runs/{recorded.run}/ranks/0"
+
+    def node(text: str) -> int:
+        return int(ask.get(f"{base}/nodes", text=text)["nodes"][0]["id"])
+
+    first, last = node("0-Linear/addmm-op0"), node("Default/log-op0")
+    root = "Default/network-Sequential"
+    found = ask.get(f"{base}/path", start=first, end=last, scope="Default", step=3)
+    names = [each["name"].rpartition("/")[2] for each in found["nodes"]]
+    assert names == ["addmm-op0", "relu-op0", "addmm-op0", "_softmax-op0", "select-op0", "log-op0"]
+    assert found["total"] == 6 and found["nodes"][0]["max"] is not None
+    # All of the network is one box, seen from around it, and each layer another from within.
+    select = f"n{node('Default/select-op0')}"
+    assert found["boxes"] == [f"s:{root}", select, f"n{last}"]
+    assert found["edges"][0] == {"start": f"s:{root}", "end": select}
+    inside = ask.get(f"{base}/path", start=first, end=last, scope=root)["boxes"]
+    assert inside[:3] == [f"s:{root}/{name}" for name in ("0-Linear", "1-ReLU", "2-Head")]
+    # Whichever way it flows, and on to the gradients; where the fault went, along it.
+    assert (
+        ask.get(f"{base}/path", start=last, end=first)["nodes"]
+        == (ask.get(f"{base}/path", start=first, end=last)["nodes"])
+    )
+    grown = ask.get(f"{base}/path", start=last, end=node("1-ReLU/threshold_backward-op0"), step=9)
+    assert grown["nodes"][0]["id"] == last and all(
+        each["nan"] or each["inf"] for each in grown["nodes"]
+    )
+    apart = ask.get(f"{base}/path", start=node("randn-op0"), end=node("randn-op0"))
+    assert apart["total"] == 1 and apart["edges"] == []
+    assert "there is no node" in ask.get(f"{base}/path", 404, start=1, end=10**6)["error"]
+    of_dump = ask.get(f"/runs/{recorded.dump}/ranks/0/path", start=0, end=1)
+    assert of_dump["nodes"] == [] and "dump" in of_dump["why"]
 
 
 def test_graph_of_a_scope_links_its_boxes(ask: Asking, recorded: Recorded) -> None:

@@ -4,6 +4,7 @@ import { App } from "./app";
 import { applyTheme } from "./state/theme";
 import "./styles/base.css";
 import "./styles/frame.css";
+import "./styles/strip.css";
 import "./styles/panels.css";
 import "./styles/views.css";
 import "./styles/graph.css";

@@ -21,6 +21,15 @@ export function nodesCode(path: string, text: string): string {
   );
 }
 
+export function pathCode(path: string, names: string[]): string {
+  return (
+    openLine(path) +
+    `path = [\n${names.map((name) => `    ${quoted(name)},\n`).join("")}]\n` +
+    `nodes = {node.name: node for node in run.select_nodes("")}\n` +
+    `for name in path:\n    print(name, nodes[name].stack.where)\n`
+  );
+}
+
 export function hitsCode(path: string): string {
   return openLine(path) + `for hit in run.hits():\n    print(hit.data["step"], hit.data["message"])\n`;
 }

@@ -10,7 +10,7 @@ from typing import Any
 from opscope.analysis.check_dump import DumpCheck
 from opscope.analysis.check_ranks import check_ranks
 from opscope.analysis.check_run import RunCheck
-from opscope.analysis.scope import NO_COUNTS, Counts, Scope
+from opscope.analysis.scope import NOTHING_KEPT, Kept, Scope
 from opscope.events import Phase
 from opscope.judge.findings import Findings, Unchecked
 from opscope.judge.hits import Hit
@@ -64,17 +64,17 @@ def check(
     steps: Callable[[int], bool] | None = None,
     include: Collection[str] = (),
     progress: Progress = lambda done, total: None,
-    counts: Mapping[int, Counts] = MappingProxyType({}),
+    kept: Mapping[int, Kept] = MappingProxyType({}),
 ) -> Checked:
     """Check watchpoints on a run or a dump; `steps` says which steps are wanted.
 
-    `counts` has, by rank, how many elements are in ranges where that is known.
+    `kept` has, by rank, what was found in values that somebody keeps beside the recording.
     """
     findings = Findings()
     chosen = [n for n in recorded.ranks if ranks is None or n in ranks]
     wants_step = steps or (lambda step: True)
     phases = frozenset(include)
-    scopes = [Scope(n, wants_step, phases, counts.get(n, NO_COUNTS)) for n in chosen]
+    scopes = [Scope(n, wants_step, phases, kept.get(n, NOTHING_KEPT)) for n in chosen]
     harmless: list[Note] = []
     if isinstance(recorded, Run):
         hits = _check_run(recorded, watch, scopes, findings, progress, harmless)

@@ -60,7 +60,7 @@ class RunCheck:
         self._bad_inputs: Mapping[int, Sequence[int]] = {}
         self.evaluator = Evaluator(
             Table(self._nodes.get, scope.include, self._is_ignored),
-            RowEvidence(rank.types.get, scope.counts),
+            RowEvidence(rank.types.get, scope.kept),
             self._nodes.__getitem__,
             rank.types.get,
             rank=lambda: scope.rank,

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from opscope.analysis.check import Checked, Progress, check
-from opscope.analysis.scope import Counts
+from opscope.analysis.scope import Kept
 from opscope.errors import ConfigError, Problem
 from opscope.judge.watch_set import WatchSet, load
 from opscope.judge.watchpoint import Watchpoint
@@ -32,7 +32,7 @@ class Opened(Reader):
         steps: str | Collection[int] | None = None,
         include: Collection[str] = (),
         progress: Progress | None = None,
-        counts: Mapping[int, Counts] = MappingProxyType({}),
+        kept: Mapping[int, Kept] = MappingProxyType({}),
     ) -> Checked:
         """Check watchpoints: hits in order, and what could not be checked.
 
@@ -47,7 +47,7 @@ class Opened(Reader):
             steps=_step_filter(steps),
             include=include,
             progress=progress or (lambda done, total: None),
-            counts=counts,
+            kept=kept,
         )
 
 

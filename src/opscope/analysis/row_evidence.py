@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opscope.analysis.scope import NO_COUNTS, Counts, KeptCount
+from opscope.analysis.scope import NOTHING_KEPT, Kept, KeptCount
 from opscope.events import IO
-from opscope.judge.evidence import Columns, Indices, Lacking, Records, counts_range, ends_of
+from opscope.judge.evidence import (
+    Columns,
+    Indices,
+    Lacking,
+    Records,
+    counts_range,
+    ends_of,
+    tolerance_of,
+)
 from opscope.judge.numbers import Change, Flags, Floats, Numbers
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.table import KindOf
 from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import OUTPUT, ROW_DTYPE
+from opscope.stats.two_tensors import Difference
+
+Steps = NDArray[np.int64]
 
 _ROUNDING = 1e-9
 """Numbers of rows are this exact, relative to the mean of |x|, or better."""
@@ -22,12 +35,12 @@ _ROUNDING = 1e-9
 class RowEvidence:
     """Keeps the rows of parameters from step to step; a run has no tensors.
 
-    `counts` has what a training that still runs has counted in values that it keeps.
+    `kept` has what a training that still runs finds in values that it keeps.
     """
 
-    def __init__(self, kind_of: KindOf, counts: Counts = NO_COUNTS) -> None:
+    def __init__(self, kind_of: KindOf, kept: Kept = NOTHING_KEPT) -> None:
         self._kind_of = kind_of
-        self._counts = counts
+        self._kept = kept
         self._before: dict[tuple[int, str], np.void] = {}
 
     def columns(
@@ -39,8 +52,8 @@ class RowEvidence:
         if not counts_range(watchpoint):
             return Columns()
         inside, known = in_range_by_rows(records, ends_of(watchpoint))
-        for place in np.flatnonzero(~known) if self._counts else ():
-            count = self._counts.get(_counted(records[place], ends_of(watchpoint)))
+        for place in np.flatnonzero(~known) if self._kept.counts else ():
+            count = self._kept.counts.get(_counted(records[place], ends_of(watchpoint)))
             if count is not None:
                 inside[place], known[place] = count, True
         missing = np.where(known, CHECKED, NO_VALUES).astype(np.uint8)
@@ -64,11 +77,25 @@ class RowEvidence:
         shapes = zip(self._shapes(records), self._shapes(before), strict=True)
         missing[np.array([now != then for now, then in shapes], bool)] = RESHAPED
         missing[~there] = NO_PREVIOUS
-        unknown = np.full(len(records), np.nan)
-        nothing = np.zeros(len(records), bool)
-        change = Change(unknown, unknown, changed.astype(np.float64), nothing)
-        steps = np.where(there, before["step"].astype(np.int64), -1).tolist()
-        return Columns(change=change, missing=missing, before=steps)
+        steps = np.where(there, before["step"].astype(np.int64), -1)
+        differences = [
+            Difference(math.nan, math.nan, math.nan, int(any_), 0, 0, 0) for any_ in changed
+        ]
+        for place, found in self._compared(watchpoint, records, names, steps):
+            differences[place], missing[place] = found, CHECKED
+        return Columns(change=Change.of(differences), missing=missing, before=steps.tolist())
+
+    def _compared(
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: Steps
+    ) -> Iterator[tuple[int, Difference]]:
+        """Places of the parameters that a training has kept of two steps, and how they differ."""
+        if not self._kept.changes:
+            return
+        tolerance = tolerance_of(watchpoint.params)
+        for place in np.flatnonzero(before == records["step"].astype(np.int64) - 1).tolist():
+            key = int(records[place]["step"]), names[place], tolerance
+            if key in self._kept.changes:
+                yield place, self._kept.changes[key]
 
     def _shapes(self, records: Records) -> list[tuple[int, ...] | None]:
         kinds = map(self._kind_of, records["shape"].tolist())

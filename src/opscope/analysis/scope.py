@@ -1,4 +1,4 @@
-"""The part of a recording that is checked."""
+"""The part of a recording that is checked, and what is known beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,24 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from opscope.stats.two_tensors import Difference
+
 KeptCount = tuple[int, int, str, int, float, float]
 """Of what elements were counted: step, call, side and slot of a value, and both ends of a range."""
-Counts = Mapping[KeptCount, int]
-NO_COUNTS: Counts = MappingProxyType({})
+KeptChange = tuple[int, str, tuple[float, float, bool]]
+"""Of what was compared: the step that used a parameter, its name, and with which tolerance."""
+
+
+class Kept(NamedTuple):
+    """What a training that still runs finds in the values that it keeps."""
+
+    counts: Mapping[KeptCount, int] = MappingProxyType({})
+    """Elements in ranges."""
+    changes: Mapping[KeptChange, Difference] = MappingProxyType({})
+    """How far parameters are from what they were in the step before."""
+
+
+NOTHING_KEPT = Kept()
 
 
 class Scope(NamedTuple):
@@ -19,5 +33,5 @@ class Scope(NamedTuple):
     wants_step: Callable[[int], bool]
     include: frozenset[str]
     """Phases beside those of training."""
-    counts: Counts = NO_COUNTS
-    """Elements in ranges, of values that somebody has beside the recording."""
+    kept: Kept = NOTHING_KEPT
+    """Values that somebody has beside the recording."""

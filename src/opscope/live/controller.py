@@ -56,9 +56,13 @@ class NextHold:
         """True if operators must be looked at one by one."""
         return self.at_next_node or bool(self.at_node)
 
-    def holds_within_a_step_of(self, step: int) -> bool:
-        """Tell whether training will hold when this step has ended, or in or after the next."""
-        planned = self.until_step is not None and step >= self.until_step - 1
+    def holds_soon_after(self, step: int) -> bool:
+        """Tell whether training will hold when this step has ended, or in or after the next two.
+
+        The last step before a hold can then be compared with the one before: each has used what the
+        step before it has left.
+        """
+        planned = self.until_step is not None and step >= self.until_step - 2
         return planned or self.at_boundary or self.looks_at_nodes
 
 

@@ -147,12 +147,12 @@ class KeptValues:
     def begin_step(self, step: int) -> None:
         """A step begins: forget what is old. Training may hold before anything is kept of it.
 
-        Before its update parameters are those of the end of the step before, so that what they
-        were earlier is two steps back.
+        It may also hold as the next step has begun, to look at the last one: that has used what
+        the step before it has left, to be compared with what the one before that has left.
         """
         if not self._values and not self._noted and (self._spill is None or self._spill.is_empty):
             return
-        last = step - _STEPS - 1
+        last = step - _STEPS - 2
         with self._lock:
             for key in [key for key in self._values if key.step <= last]:
                 self._forget_in_memory(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from opscope.arrays import Array
@@ -10,9 +10,15 @@ from opscope.errors import OpscopeError
 from opscope.live.controller import Controller
 from opscope.live.kept import NONE, PARAMETER, KeptValues, Key, as_array, total_bytes
 from opscope.messages import say_once
+from opscope.stats.two_tensors import Difference, difference_of_arrays
 
 if TYPE_CHECKING:
     from opscope.events import Snapshot
+
+Tolerance = tuple[float, float, bool]
+"""rtol, atol, and whether NaN is equal to NaN."""
+Changed = tuple[str, Tolerance, Difference]
+"""A parameter, the tolerance it was compared with, and how far it is from what it was."""
 
 
 class ParameterHistory:
@@ -33,7 +39,7 @@ class ParameterHistory:
     def end_step(self, step: int) -> None:
         """A step has ended: copy what may be asked for at the next hold."""
         self.ended = step
-        if self._controller.next_hold.holds_within_a_step_of(step):
+        if self._controller.next_hold.holds_soon_after(step):
             self.take()
         elif self._kept.names_parameters:
             self._try_to_copy(named_only=True)
@@ -64,6 +70,24 @@ class ParameterHistory:
             f"{name} at the end of step {key.step}: {why}; "
             f"to keep it at the end of every step: keep p:{name}"
         )
+
+    def changes(self, step: int, tolerances: Sequence[Tolerance]) -> list[Changed]:
+        """How far the kept parameters that a step used are from those of the step before.
+
+        A step uses parameters as the one before has left them.
+        """
+        earlier, later = step - 2, step - 1
+        found = []
+        for key in self._kept.present():
+            if key.step != later or key.io != PARAMETER:
+                continue
+            now, before = self._kept.get(key), self._kept.get(key._replace(step=earlier))
+            if now is not None and before is not None and now.shape == before.shape:
+                found += [
+                    (str(key.subject), each, difference_of_arrays(now, before, *each))
+                    for each in tolerances
+                ]
+        return found
 
     def _parameters(self) -> dict[str, object]:
         return dict(self.snapshot().parameters) if self.snapshot is not None else {}

@@ -58,6 +58,7 @@ class Verbs:
             "kept": lambda args: self._kept_values(),
             "value": self._value,
             "count": self._count,
+            "changes": self._changes,
             "parameters": lambda args: self._controller.in_training(self._parameter_list),
             "watchpoints": lambda args: self._watchpoints(),
             "watch": self._set_watch,
@@ -198,6 +199,18 @@ class Verbs:
         ends = [(float(low), float(high)) for low, high in ranges]
         return self._kept.counts(_whole(args, "step"), ends)
 
+    def _changes(self, args: Data) -> list[Any]:
+        """Return how far each parameter that a step used has moved: name, tolerance, numbers."""
+        asked = args.get("tolerances", [])
+        if not isinstance(asked, list) or not all(_is_tolerance(each) for each in asked):
+            raise OpscopeError("tolerances must be rtol, atol and whether NaN is equal to NaN")
+        step = _whole(args, "step")
+        tolerances = [(float(rtol), float(atol), equal) for rtol, atol, equal in asked]
+        found = self._parameters.changes(step, tolerances)
+        # What was compared as training used it counts more than what was kept at the ends of steps.
+        found += self._controller.in_training(lambda: self._watch.changes(step))
+        return [[name, list(tolerance), list(each)] for name, tolerance, each in found]
+
     def _array(self, args: Data) -> arrays.Array:
         is_previous = bool(args.get("previous"))
         if "parameter" in args:
@@ -269,6 +282,12 @@ def _is_range(pair: Any) -> bool:
     """Two numbers; infinities are written as texts."""
     ends = pair if isinstance(pair, list) and len(pair) == 2 else [None]
     return all(isinstance(end, int | float) or end in ("Infinity", "-Infinity") for end in ends)
+
+
+def _is_tolerance(given: Any) -> bool:
+    if not isinstance(given, list) or len(given) != 3 or not isinstance(given[2], bool):
+        return False
+    return all(isinstance(each, int | float) and each >= 0 for each in given[:2])
 
 
 def _watch_set(what: Any) -> WatchSet:

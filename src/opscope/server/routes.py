@@ -25,6 +25,7 @@ from opscope.views import (
     line_trends,
     node_answers,
     node_details,
+    path,
     rank_compare,
     run_list,
     scope_graph,
@@ -34,6 +35,7 @@ from opscope.views import (
     tree,
     watch_answers,
 )
+from opscope.views.outlook import Outlook
 from opscope.views.rank_view import RankView
 
 router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
@@ -278,6 +280,19 @@ def graph_of(
 ) -> Response:
     """One open scope as boxes and edges."""
     return answer(scope_graph.scope_graph(view, scope, step, backward))
+
+
+@router.get(f"{RANK}/path", response_model=drawing_answers.NodePath)
+def path_of(
+    view: View,
+    start: Annotated[int, Query(ge=0, lt=1 << 31, description="the id of a node")],
+    end: Annotated[int, Query(ge=0, lt=1 << 31, description="the id of another")],
+    scope: ScopeName = "",
+    step: Step = None,
+    backward: bool = False,
+) -> Response:
+    """How data comes from one operator to another, and through which boxes of an open scope."""
+    return answer(path.path(view, start, end, step, Outlook(scope, backward)))
 
 
 # ---------------------------------------------------------------------- changes

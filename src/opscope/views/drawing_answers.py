@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 from opscope.views.answers import Count, Number
+from opscope.views.node_answers import NodeLine
 
 
 class HeatMap(TypedDict):
@@ -71,3 +72,25 @@ class ScopeGraph(TypedDict):
     edges: Sequence[Edge]
     hidden: int
     """The number of boxes left out since there are too many."""
+
+
+class Passage(TypedDict):
+    """A path goes from one box to another."""
+
+    start: str
+    end: str
+
+
+class NodePath(TypedDict):
+    """The way of data from one operator to another."""
+
+    start: int
+    end: int
+    nodes: Sequence[NodeLine]
+    """In the order in which data flows; none if it does not."""
+    total: int
+    why: str
+    """Why a path cannot be found in what was recorded."""
+    boxes: Sequence[str]
+    """The boxes that they lie in, in the graph of the scope that was asked for."""
+    edges: Sequence[Passage]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from opscope.events import Node, Output, Outside, Phase
 from opscope.value_type import ValueType
+from opscope.views.outlook import Outlook
 from opscope.views.rank_view import NodeNumbers, RankView
 from opscope.views.reach import Reach, reach
 from opscope.views.tree import kind_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from opscope.views.drawing_answers import Box, Edge, ScopeGraph
 
 MOST_BOXES = 400
-_BACKWARD = "Gradients"
 
 
 def scope_graph(
@@ -34,7 +34,9 @@ def scope_graph(
     at = view.step_at(step)
     kinds = view.kinds_of_outputs(at)
     numbers = view.numbers(at)
-    drawing = _Drawing(view, scope, backward, numbers, view.hits_by_node(), kinds, reach(view))
+    drawing = _Drawing(
+        view, Outlook(scope, backward), numbers, view.hits_by_node(), kinds, reach(view)
+    )
     for node in view.nodes.values():
         if drawing.is_inside(node) and node.phase is not Phase.SETUP:
             drawing.add(node)
@@ -49,20 +51,18 @@ def scope_graph(
 @dataclass
 class _Drawing:
     view: RankView
-    scope: str
-    backward: bool
+    outlook: Outlook
     numbers: NodeNumbers | None
     hits: Counter[int]
     kinds: Mapping[tuple[int, int], ValueType]
     reach: Reach
     boxes: dict[str, Box] = field(default_factory=dict)
     _between: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    _seen: dict[str, str | None] = field(default_factory=dict)
     _members: dict[str, list[int]] = field(default_factory=dict)
 
     def is_inside(self, node: Node) -> bool:
         """Tell whether a node is in the open scope, at any depth."""
-        return self._inner(node) is not None
+        return self.outlook.inner(node) is not None
 
     def add(self, node: Node) -> None:
         """Draw a node of the scope, or the scope in it that holds it, with what it reads."""
@@ -83,44 +83,16 @@ class _Drawing:
             label = labels[0] if len(set(labels)) == 1 else ""
             yield {"start": start, "end": end, "label": label, "values": len(labels)}
 
-    def _inner(self, node: Node) -> str | None:
-        """The scope of a node seen from the open one: "" for directly in it, None for outside."""
-        if node.scope not in self._seen:
-            self._seen[node.scope] = self._seen_from_here(node.scope)
-        return self._seen[node.scope]
-
-    def _seen_from_here(self, of: str) -> str | None:
-        scopes = [self.scope]
-        if self.backward:
-            scopes.append(f"{_BACKWARD}/{self.scope}" if self.scope else _BACKWARD)
-        for scope in scopes:
-            if of == scope:
-                return ""
-            if not scope:
-                return of.partition("/")[0]
-            if of.startswith(f"{scope}/"):
-                child = of[len(scope) + 1 :].partition("/")[0]
-                return f"{scope}/{child}"
-        return None
-
     def _box_of(self, node: Node) -> Box:
-        inner = self._inner(node)
+        inner = self.outlook.inner(node)
         if inner == "":
             return self._node_box(node)
         if inner is not None:
-            return self._scope_box(inner, "scope", node.phase)
-        return self._scope_box(self._elsewhere(node.scope), "elsewhere", node.phase)
-
-    def _elsewhere(self, scope: str) -> str:
-        """The outermost scope around a node that is not also around the open one."""
-        ours, theirs = self.scope.split("/"), scope.split("/")
-        shared = 0
-        while shared < min(len(ours), len(theirs)) and ours[shared] == theirs[shared]:
-            shared += 1
-        return "/".join(theirs[: shared + 1])
+            return self._scope_box(node, inner, "scope")
+        return self._scope_box(node, self.outlook.elsewhere(node), "elsewhere")
 
     def _node_box(self, node: Node) -> Box:
-        number = f"n{node.id}"
+        number = self.outlook.box_of(node)
         if number not in self.boxes:
             where = node.stack.where
             place = "" if where is None else f"{where.file.rpartition('/')[2]}:{where.line}"
@@ -129,17 +101,17 @@ class _Drawing:
             self.boxes[number]["node"] = node.id
         return self.boxes[number]
 
-    def _scope_box(self, scope: str, kind: str, phase: Phase) -> Box:
-        number = f"{'s' if kind == 'scope' else 'e'}:{scope}"
+    def _scope_box(self, node: Node, scope: str, kind: str) -> Box:
+        number = self.outlook.box_of(node)
         if number not in self.boxes:
             label = scope.rpartition("/")[2] or "Default"
-            self.boxes[number] = _box(number, kind, label, scope, str(phase), scope)
+            self.boxes[number] = _box(number, kind, label, scope, str(node.phase), scope)
         return self.boxes[number]
 
     def _start(self, node: Node, source: Output | Outside) -> Box | None:
         if isinstance(source, Output):
             return self._box_of(source.node)
-        if self._inner(node) != "" or source.kind not in ("parameter", "buffer", "batch"):
+        if self.outlook.inner(node) != "" or source.kind not in ("parameter", "buffer", "batch"):
             return None
         number = f"o:{source.kind}:{source.name}"
         if number not in self.boxes:

@@ -97,6 +97,17 @@ class Compared:
             kept = tensor.detach().clone()
         self._before[name] = _Before(step, kept)
 
+    def changes(self, step: int) -> list[tuple[str, tuple[float, float, bool], Difference]]:
+        """How far the parameters that a step used have moved: name, tolerance, difference."""
+        tolerances = {each.id: tolerance_of(each.params) for each in self._changes}
+        return [
+            (name, tolerances[number], found)
+            for (number, name), (found, _) in self._differences.items()
+            if isinstance(found, Difference)
+            and number in tolerances
+            and self._before[name].step == step
+        ]
+
     def end_step(self, step: int) -> None:
         """Forget what was counted up to this step."""
         if self._inside:

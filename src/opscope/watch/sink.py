@@ -33,6 +33,7 @@ from opscope.judge.watch_set import WatchSet
 from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import has_bad, joined
+from opscope.stats.two_tensors import Difference
 from opscope.watch.compared import Compared
 from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
@@ -246,6 +247,10 @@ class WatchSink(BaseSink):
             batches = f"{self.notes.skipped} batch{'es' if self.notes.skipped > 1 else ''}"
             parts.append(f"{batches} with NaN or Inf skipped by the script (notes.jsonl)")
         return "; ".join(parts)
+
+    def changes(self, step: int) -> list[tuple[str, tuple[float, float, bool], Difference]]:
+        """How far the parameters that a step used have moved, as far as watchpoints asked."""
+        return self._compared.changes(step)
 
     # ------------------------------------------------------------------ checking
 

@@ -86,7 +86,7 @@ def test_this_step_and_the_one_before_are_kept(tmp_path: Path) -> None:
     assert kept.present() == []
 
 
-def test_parameters_of_two_steps_back_are_there_before_the_update() -> None:
+def test_parameters_of_three_steps_back_are_there_to_compare_the_last_step_with() -> None:
     kept = KeptValues()
     for step in range(4):
         kept.begin_step(step)
@@ -96,7 +96,9 @@ def test_parameters_of_two_steps_back_are_there_before_the_update() -> None:
     add(kept, 4, 0, 4.0)  # held in step 4, before its update: now they are those of step 3
     before = kept.get(Key(2, "w", "parameter", 0))
     assert before is not None and before.tolist() == [2.0, 2.0, 2.0]
-    assert kept.get(Key(1, "w", "parameter", 0)) is None
+    # Held as step 4 begins, one looks at step 3: it used those of step 2, step 2 those of 1.
+    assert kept.get(Key(1, "w", "parameter", 0)) is not None
+    assert kept.get(Key(0, "w", "parameter", 0)) is None
 
 
 def test_who_is_kept() -> None:

@@ -421,6 +421,17 @@ export interface NodeList {
   nodes: NodeLine[];
 }
 
+/** The way of data from one operator to another. */
+export interface NodePath {
+  start: number;
+  end: number;
+  nodes: NodeLine[];
+  total: number;
+  why: string;
+  boxes: string[];
+  edges: Passage[];
+}
+
 /** NaN or Inf that did no harm; it is no hit. */
 export interface NoteLine {
   kind: string;
@@ -503,6 +514,12 @@ export interface ParameterFacts {
   default: number | "NaN" | "Infinity" | "-Infinity" | null;
   allowed: string;
   is_threshold: boolean;
+}
+
+/** A path goes from one box to another. */
+export interface Passage {
+  start: string;
+  end: string;
 }
 
 /** The pictures that a value can be shown as. */

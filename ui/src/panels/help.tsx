@@ -9,6 +9,7 @@ const KEYS: [string[], TextName][] = [
   [["j", "k"], "key_list"],
   [["s", "h", "g", "t", "v", "e"], "key_views"],
   [["1", "2", "3", "4", "5"], "key_lists"],
+  [["p", "n"], "key_path"],
   [["w"], "key_why"],
   [["l"], "key_latest"],
   [["d"], "key_theme"],

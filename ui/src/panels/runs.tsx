@@ -72,7 +72,7 @@ function RunTable({ runs }: { runs: RunLine[] }) {
           <th>{t("name")}</th>
           <th>{t("state")}</th>
           <th>{t("started")}</th>
-          <th class="end">{t("ranks")}</th>
+          <th class="end">{t("rank_count")}</th>
           <th class="end">{t("step_count")}</th>
           <th class="end">{t("last_loss")}</th>
           <th class="end">{t("size")}</th>
@@ -116,7 +116,7 @@ function RunTable({ runs }: { runs: RunLine[] }) {
 
 function State({ words }: { words: string }) {
   const kind = /^[a-z]+/.exec(words)?.[0] ?? "";
-  const reason = words.slice(kind.length);
+  const reason = words.slice(kind.length).replace(/^: /, "");
   return (
     <span class={`state state-${kind}`} title={words}>
       <span class="dot" />

@@ -7,6 +7,7 @@ import type { Lane, Strip } from "../api/types";
 import { isBad, short, tick, value, type Num } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty } from "../parts/empty";
+import { magnification, sharpness } from "../parts/screen";
 import { useWidth } from "../parts/width";
 import { stepsCode } from "../python";
 import { useLooking } from "../state/looking";
@@ -88,14 +89,14 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
     if (!plot.current || !line) return;
     line.hidden = atNow.current === null;
     if (atNow.current !== null)
-      line.style.left = `${plot.current.valToPos(atNow.current, "x") + plot.current.bbox.left / devicePixelRatio}px`;
+      line.style.left = `${(plot.current.valToPos(atNow.current, "x") + plot.current.bbox.left / devicePixelRatio) / magnification(box.current!)}px`;
   };
   const atNow = useRef(at);
   atNow.current = at;
   useLayoutEffect(() => {
     if (!chart.current || width < 50) return;
     const made = new uPlot(
-      options(width, log, () => latest.current, place),
+      options(width, magnification(box.current!), log, () => latest.current, place),
       data,
       chart.current,
     );
@@ -120,19 +121,26 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
   };
   return (
     <div class="chart" ref={box} onClick={choose}>
-      <div ref={chart} />
+      <div class="plot" ref={chart} />
       <Lanes lanes={strip.lanes} plot={plot.current} width={width} steps={strip.steps} last={lastOf(strip)} />
       <div class="cursor" ref={cursor} />
     </div>
   );
 }
 
-function options(width: number, log: boolean, strip: () => Strip, place: () => void): uPlot.Options {
+/** The library knows nothing of larger pixels: it draws in those of the screen. */
+function options(
+  width: number,
+  by: number,
+  log: boolean,
+  strip: () => Strip,
+  place: () => void,
+): uPlot.Options {
   const ink = {
     stroke: colour("soft"),
     grid: { stroke: colour("grid"), width: 1 },
     ticks: { show: false },
-    font: "11px system-ui, sans-serif",
+    font: `${11 * by}px system-ui, sans-serif`,
   };
   const numbers = (_: uPlot, found: number[]): string[] =>
     found.map((one) => (one === null ? "" : tick(one)));
@@ -141,45 +149,45 @@ function options(width: number, log: boolean, strip: () => Strip, place: () => v
     return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
   };
   const withHeld = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
-    return [low, Math.max(high, lastOf(strip()))];
+    return [low, endOf(low, Math.max(high, lastOf(strip())))];
   };
   const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
     stroke: colour(name),
-    width: 1.5,
+    width: 1.5 * by,
     scale: shown,
-    points: { show: (u) => u.data[0].length < 3, size: 4 },
+    points: { show: (u) => u.data[0].length < 3, size: 4 * by },
     spanGaps: false,
   });
   return {
-    width,
-    height: HEIGHT,
-    padding: [6, 0, 0, 0],
+    width: width * by,
+    height: HEIGHT * by,
+    padding: [6 * by, 0, 0, 0],
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 5 } },
+    cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 5 * by } },
     scales: { x: { time: false, range: withHeld }, loss: scale, norm: { ...scale } },
     series: [{}, line("accent", "loss"), line("second", "norm")],
     axes: [
       {
         ...ink,
-        size: 18,
-        gap: 1,
+        size: 18 * by,
+        gap: by,
         incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
       },
-      { ...ink, scale: "loss", size: SIDE, gap: 6, values: numbers, splits: few, filter: all },
+      { ...ink, scale: "loss", size: SIDE * by, gap: 6 * by, values: numbers, splits: few, filter: all },
       {
         ...ink,
         scale: "norm",
         side: 1,
-        size: SIDE,
-        gap: 6,
+        size: SIDE * by,
+        gap: 6 * by,
         values: numbers,
         grid: { show: false },
         splits: few,
         filter: all,
       },
     ],
-    hooks: { draw: [(u) => drawBad(u, strip())], ready: [place], setScale: [place], setSize: [place] },
+    hooks: { draw: [(u) => drawBad(u, strip(), by)], ready: [place], setScale: [place], setSize: [place] },
   };
 }
 
@@ -197,14 +205,14 @@ function few(u: uPlot, axis: number, low: number, high: number): number[] {
 }
 
 /** Steps whose loss or gradient norm is not finite, in red. */
-function drawBad(u: uPlot, strip: Strip): void {
+function drawBad(u: uPlot, strip: Strip, by: number): void {
   const context = u.ctx;
   context.save();
   context.fillStyle = colour("bad");
   strip.steps.forEach((step, index) => {
     if (!isBad(strip.loss[index]) && !isBad(strip.gradient_norm[index])) return;
     const x = u.valToPos(step, "x", true);
-    const size = 4 * devicePixelRatio;
+    const size = 4 * by * devicePixelRatio;
     context.beginPath();
     context.moveTo(x - size, u.bbox.top);
     context.lineTo(x + size, u.bbox.top);
@@ -219,6 +227,9 @@ function lastOf(strip: Strip): number {
   const { steps, recorded } = strip;
   return Math.max(steps[steps.length - 1] ?? 0, recorded[recorded.length - 1] ?? 0);
 }
+
+/** The end of the axis: there is room for the number of the last step. */
+const endOf = (first: number, last: number): number => last + Math.max(1, last - first) * 0.012;
 
 function Lanes({
   lanes,
@@ -240,12 +251,13 @@ function Lanes({
   useLayoutEffect(() => {
     const element = canvas.current;
     if (!element || width < 50) return;
-    const ratio = devicePixelRatio;
+    const ratio = sharpness(element);
     element.width = width * ratio;
     element.height = shown.length * LANE * ratio;
     const context = element.getContext("2d")!;
     context.scale(ratio, ratio);
-    const [low, high] = [steps[0] ?? 0, last];
+    const low = steps[0] ?? 0;
+    const high = endOf(low, last);
     const room = width - 2 * SIDE;
     const x = (step: number): number => SIDE + ((step - low) / Math.max(1, high - low)) * room;
     shown.forEach((_, row) => {

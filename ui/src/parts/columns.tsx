@@ -1,6 +1,7 @@
 // Three columns whose borders can be dragged; this browser keeps where they are.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { magnification } from "./screen";
 import { keep, keptNumber } from "../state/theme";
 
 interface Props {
@@ -9,10 +10,11 @@ interface Props {
   right: ComponentChildren;
 }
 type SideName = "left" | "right";
-/** On wide screens the lists and details are wider as well. */
+/** On wide screens the lists and details are wider as well, on narrow ones narrower. */
+const room = (): number => document.querySelector("#page")?.clientWidth ?? innerWidth;
 const USUAL = {
-  left: Math.round(Math.min(560, Math.max(262, innerWidth * 0.145))),
-  right: Math.round(Math.min(720, Math.max(336, innerWidth * 0.19))),
+  left: Math.round(Math.min(560, Math.max(Math.min(262, room() * 0.205), room() * 0.145))),
+  right: Math.round(Math.min(720, Math.max(Math.min(336, room() * 0.2625), room() * 0.19))),
 };
 const LEAST = 180;
 
@@ -25,10 +27,10 @@ export function Columns({ left, middle, right }: Props) {
   const drag = (side: SideName) => (event: PointerEvent) => {
     const handle = event.currentTarget as HTMLElement;
     handle.setPointerCapture(event.pointerId);
-    const [from, before] = [event.clientX, widths[side]];
+    const [from, before, across] = [event.clientX, widths[side], magnification(box.current!)];
     const most = (box.current?.clientWidth ?? 1200) * 0.45;
     const move = (moved: PointerEvent): void => {
-      const by = side === "left" ? moved.clientX - from : from - moved.clientX;
+      const by = (side === "left" ? moved.clientX - from : from - moved.clientX) / across;
       setWidths((old) => ({ ...old, [side]: Math.round(Math.min(most, Math.max(LEAST, before + by))) }));
     };
     const end = (): void => {

@@ -5,6 +5,7 @@ import { short, value } from "../format";
 import { aboutRank, useLooking } from "../state/looking";
 import { go } from "../state/place";
 import { useTexts } from "../texts";
+import { pointIn } from "./screen";
 import { useWidth } from "./width";
 
 const HEIGHT = 46;
@@ -88,8 +89,8 @@ function Drawing({ points, width, step }: { points: Point[]; width: number; step
     .map((point) => `${x(point.step).toFixed(1)},${y(point.mean!).toFixed(1)}`)
     .join(" ");
   const choose = (event: MouseEvent): void => {
-    const rect = (event.currentTarget as Element).getBoundingClientRect();
-    const wanted = first + ((event.clientX - rect.left) / width) * (last - first);
+    const { x: at } = pointIn(event, event.currentTarget as Element);
+    const wanted = first + (at / width) * (last - first);
     const found = points.reduce((best, point) =>
       Math.abs(point.step - wanted) < Math.abs(best.step - wanted) ? point : best,
     );

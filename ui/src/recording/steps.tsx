@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { RecordedSteps } from "../api/types";
 import { bytes, count, isBad, seconds, short, value, type Num } from "../format";
+import { pointIn } from "../parts/screen";
 import { useWidth } from "../parts/width";
 import { useRecordingTexts } from "./texts";
 
@@ -79,8 +80,8 @@ function Curve({ name, lines, steps, at, shown, onOver }: CurveProps) {
   const y = (number: number): number =>
     HEIGHT - EDGE - ((number - least) / (most - least || 1)) * (HEIGHT - 2 * EDGE);
   const move = (event: MouseEvent): void => {
-    const rect = (event.currentTarget as Element).getBoundingClientRect();
-    const share = (event.clientX - rect.left - EDGE) / Math.max(1, rect.width - 2 * EDGE);
+    const drawing = event.currentTarget as Element;
+    const share = (pointIn(event, drawing).x - EDGE) / Math.max(1, drawing.clientWidth - 2 * EDGE);
     onOver(Math.min(steps.length - 1, Math.max(0, Math.round(share * (steps.length - 1)))));
   };
   return (

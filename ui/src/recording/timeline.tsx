@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { question } from "../api/client";
 import type { EndedRank, RecordingFacts, Timeline, TimelineLane } from "../api/types";
 import { Waiting } from "../parts/empty";
+import { pointIn } from "../parts/screen";
 import { useWidth } from "../parts/width";
 import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
@@ -152,7 +153,7 @@ function Rows({ timeline, asked, recording, rank, width }: RowsProps) {
   const timeAt = (x: number): number => span.start + (x / width) * (span.end - span.start);
   useWheel(canvas, (event, element) => {
     event.preventDefault();
-    const share = (event.clientX - element.getBoundingClientRect().left) / width;
+    const share = pointIn(event, element).x / width;
     const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
     setSpan(
       sideways
@@ -193,7 +194,7 @@ function Rows({ timeline, asked, recording, rank, width }: RowsProps) {
           data-end={Math.round(span.end)}
           style={{ width: `${width}px`, height: `${height}px` }}
           onPointerDown={(event) => dragging(event, span, width, whole, setSpan, choose)}
-          onPointerMove={(event) => setOver({ x: event.offsetX, y: event.offsetY })}
+          onPointerMove={(event) => setOver(pointIn(event, event.currentTarget))}
           onPointerLeave={() => setOver(null)}
           onDblClick={() => goTo({ from: null, to: null })}
         />
@@ -241,11 +242,13 @@ function dragging(
   choose: (x: number, y: number) => void,
 ): void {
   if (event.button !== 0) return;
-  const [x, y, from] = [event.offsetX, event.offsetY, event.clientX];
+  const canvas = event.currentTarget as Element;
+  const { x, y } = pointIn(event, canvas);
   let far = false;
   const move = (next: PointerEvent): void => {
-    far ||= Math.abs(next.clientX - from) > NEAR_PX;
-    if (far) setSpan(moved(span, ((from - next.clientX) / width) * (span.end - span.start), whole));
+    const by = x - pointIn(next, canvas).x;
+    far ||= Math.abs(by) > NEAR_PX;
+    if (far) setSpan(moved(span, (by / width) * (span.end - span.start), whole));
   };
   const end = (): void => {
     document.removeEventListener("pointermove", move);

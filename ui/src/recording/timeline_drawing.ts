@@ -1,5 +1,6 @@
 // Draws operators as boxes in the rows of their threads.
 import type { RankTimeline, Timeline, TimelineLane } from "../api/types";
+import { sharpness } from "../parts/screen";
 import { colour } from "../state/theme";
 import { hatch } from "../views/colours";
 import { AXIS, duration, endOf, HEAD, LANE, marks, type Row, type Span } from "./timeline_layout";
@@ -36,7 +37,7 @@ interface Inks {
 
 export function draw(canvas: HTMLCanvasElement, picture: Picture): void {
   const { width, height } = picture;
-  const ratio = devicePixelRatio;
+  const ratio = sharpness(canvas);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");

@@ -41,6 +41,8 @@ export interface Place {
   to: number | null;
   backward: boolean;
   colour: string;
+  /** Two operators between which the graph shows the way of data: "12-87". */
+  path: string;
   /** The value that is open: "output:0". */
   value: string;
   index: string;
@@ -78,6 +80,7 @@ const START: Place = {
   to: null,
   backward: false,
   colour: "phase",
+  path: "",
   value: "",
   index: "",
   tensor: "",
@@ -145,6 +148,17 @@ export function go(change: Partial<Place>, replace = false): void {
 /** Choose a node: every view shows where it is. */
 export function select(node: number, change: Partial<Place> = {}): void {
   go({ node, file: "", line: 0, scope: null, pass: 0, ...change });
+}
+
+/** The operators that a path is between, if there is one. */
+export function pathEnds(place: Place): [number, number] | null {
+  const match = /^(\d{1,9})-(\d{1,9})$/.exec(place.path);
+  return match && [Number(match[1]), Number(match[2])];
+}
+
+/** Show the way of data between two operators. */
+export function showPath(start: number, end: number): void {
+  go({ path: `${start}-${end}`, view: "graph" });
 }
 
 /** Search the node list, without its filters. */

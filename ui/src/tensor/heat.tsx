@@ -4,6 +4,7 @@ import { ask as request, useAnswer } from "../api/client";
 import type { Block, Layout, Spread, Tile } from "../api/types";
 import { count, full, short, value } from "../format";
 import { Waiting } from "../parts/empty";
+import { pointIn } from "../parts/screen";
 import { useSize } from "../parts/width";
 import { useStore } from "../state/store";
 import { shownTheme } from "../state/theme";
@@ -143,18 +144,18 @@ function Canvas(props: CanvasProps) {
     column: Math.min(layout.columns - 1, Math.floor(window.left + (x / width) * window.width)),
   });
   const place = (event: MouseEvent): { x: number; y: number } => {
-    const rect = canvas.current!.getBoundingClientRect();
-    return { x: event.clientX - rect.left, y: event.clientY - rect.top };
+    return pointIn(event, canvas.current!);
   };
   const onDown = (event: PointerEvent): void => {
-    const [x, y] = [event.clientX, event.clientY];
+    const start = place(event);
     const from = window;
     let moved = false;
     const drag = (next: PointerEvent): void => {
-      moved ||= Math.abs(next.clientX - x) + Math.abs(next.clientY - y) > 4;
+      const { x, y } = place(next);
+      moved ||= Math.abs(x - start.x) + Math.abs(y - start.y) > 4;
       if (!moved) return;
-      const left = from.left - ((next.clientX - x) / width) * from.width;
-      const top = from.top - ((next.clientY - y) / height) * from.height;
+      const left = from.left - ((x - start.x) / width) * from.width;
+      const top = from.top - ((y - start.y) / height) * from.height;
       move((old) => ({ ...old, left, top }));
     };
     const end = (): void => {

@@ -1,6 +1,7 @@
 // Draws a tile on a canvas: colours, marks for what is beyond the scale, patterns for what is not finite.
 import type { Tile } from "../api/types";
 import { value } from "../format";
+import { sharpness } from "../parts/screen";
 import { colour } from "../state/theme";
 import { shade, type Rgb, type Scale } from "./scale";
 import type { Window } from "./window";
@@ -29,7 +30,7 @@ export function cellValue(tile: Tile, cell: number): number | null {
 
 export function draw(canvas: HTMLCanvasElement, drawing: Drawing): void {
   const { tile, window, width, height } = drawing;
-  const ratio = devicePixelRatio || 1;
+  const ratio = sharpness(canvas);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const brush = canvas.getContext("2d");

@@ -2,6 +2,7 @@
 import { useAnswer } from "../api/client";
 import type { Series, ValueFacts } from "../api/types";
 import { short, tick, value } from "../format";
+import { pointIn } from "../parts/screen";
 import { useSize } from "../parts/width";
 import { aboutRank, useLooking } from "../state/looking";
 import { go } from "../state/place";
@@ -96,8 +97,8 @@ function Lines({ points, width, height, log, now }: LinesProps) {
   const x = (step: number): number => LEFT + ((step - first) / Math.max(1, last - first)) * right;
   const y = (found: number): number => 8 + bottom - ((scaled(found) - low) / (high - low || 1)) * bottom;
   const choose = (event: MouseEvent): void => {
-    const rect = (event.currentTarget as Element).getBoundingClientRect();
-    const wanted = first + ((event.clientX - rect.left - LEFT) / right) * (last - first);
+    const { x: at } = pointIn(event, event.currentTarget as Element);
+    const wanted = first + ((at - LEFT) / right) * (last - first);
     const near = points.reduce((best, p) =>
       Math.abs(p.step - wanted) < Math.abs(best.step - wanted) ? p : best,
     );

@@ -7,15 +7,17 @@ import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
 import { nodesCode } from "../python";
 import { aboutStep, useLooking } from "../state/looking";
-import { go } from "../state/place";
+import { go, showPath } from "../state/place";
 import { useTexts } from "../texts";
 import { COLOURS } from "./graph_colours";
 import { Drawing } from "./graph_drawing";
+import { PathPanel, usePath } from "./graph_path";
 import { useLayout } from "./layout";
 
 export function GraphView() {
   const t = useTexts();
-  const { place, run, moving } = useLooking();
+  const { place, run, moving, verdict } = useLooking();
+  const origin = verdict?.story?.node;
   const node = useAnswer<NodeDetails>(
     place.node === null || place.scope !== null
       ? null
@@ -30,6 +32,7 @@ export function GraphView() {
     moving,
   );
   const drawn = useLayout(answer.data);
+  const path = usePath(scope);
   const parts = useMemo(() => scope.split("/").filter(Boolean), [scope]);
   return (
     <div class="graph">
@@ -40,7 +43,7 @@ export function GraphView() {
           </button>
           {parts.map((part, index) => (
             <span key={index}>
-              <span class="faint"> / </span>
+              <span class="faint slash">/</span>
               <button
                 class="link"
                 title={parts.slice(0, index + 1).join("/")}
@@ -55,11 +58,18 @@ export function GraphView() {
         {drawn && drawn.graph.hidden > 0 && (
           <span class="faint">{t("graph_hidden", count(drawn.graph.hidden))}</span>
         )}
+        {place.node !== null && typeof origin === "number" && origin !== place.node && (
+          <button class="chip" onClick={() => showPath(origin, place.node!)}>
+            {t("path_from_origin")}
+          </button>
+        )}
         <CopyMenu json={() => answer.data} python={() => nodesCode(run?.path ?? "last", scope)} />
       </div>
       {drawn ? (
         drawn.graph.boxes.length ? (
-          <Drawing drawn={drawn} tools={<Tools />} />
+          <Drawing drawn={drawn} tools={<Tools />} path={path}>
+            {path && <PathPanel path={path} />}
+          </Drawing>
         ) : (
           <Empty say="graph_empty" />
         )

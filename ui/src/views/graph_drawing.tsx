@@ -1,7 +1,8 @@
 // The drawing of a laid-out graph: zoom, pan, fit, and the paths of what is selected.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Edge } from "../api/types";
+import type { Edge, NodePath } from "../api/types";
+import { pointIn } from "../parts/screen";
 import { useSize } from "../parts/width";
 import { useLooking } from "../state/looking";
 import { go } from "../state/place";
@@ -14,8 +15,18 @@ import type { Drawn } from "./layout";
 
 /** Room for what stands over the top of the drawing. */
 const TOOLS = 26;
+/** Room for the list of a path, beside the drawing. */
+const LIST = 266;
 
-export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildren }) {
+interface Props {
+  drawn: Drawn;
+  tools: ComponentChildren;
+  /** What to show the way of, through whichever boxes it goes. */
+  path: NodePath | undefined;
+  children: ComponentChildren;
+}
+
+export function Drawing({ drawn, tools, path: way, children }: Props) {
   const t = useTexts();
   const { place } = useLooking();
   const { graph, layout } = drawn;
@@ -24,23 +35,25 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
   const [over, setOver] = useState<string | null>(null);
   const [menu, setMenu] = useState<MenuPlace | null>(null);
   const chosen = graph.boxes.find((one) => one.node !== null && one.node === place.node)?.id ?? null;
+  const beside = way ? Math.min(LIST, width / 2) : 0;
+  const middle = (width + beside) / 2;
   const fit = (): void => {
     if (!width) return;
-    const zoom = Math.min(1.25, width / layout.width, height / layout.height);
+    const zoom = Math.min(1.25, (width - beside) / layout.width, height / layout.height);
     const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
     const top = at ? height / 2 - at.y * readable : Math.max(TOOLS, (height - layout.height * readable) / 2);
-    const left = at ? width / 2 - at.x * readable : (width - layout.width * readable) / 2;
+    const left = middle - (at ? at.x : layout.width / 2) * readable;
     setView({ x: left, y: top, zoom: readable });
   };
   const whole = (): void => {
-    const zoom = Math.min(1.25, width / layout.width, height / layout.height);
-    setView({ x: (width - layout.width * zoom) / 2, y: (height - layout.height * zoom) / 2, zoom });
+    const zoom = Math.min(1.25, (width - beside) / layout.width, height / layout.height);
+    setView({ x: middle - (layout.width * zoom) / 2, y: (height - layout.height * zoom) / 2, zoom });
   };
-  useEffect(fit, [layout, width > 0, height > 0]);
+  useEffect(fit, [layout, width > 0, height > 0, beside > 0]);
   const toChosen = (): void => {
     const at = chosen ? layout.boxes[chosen] : undefined;
-    if (at) setView((old) => ({ ...old, x: width / 2 - at.x * old.zoom, y: height / 2 - at.y * old.zoom }));
+    if (at) setView((old) => ({ ...old, x: middle - at.x * old.zoom, y: height / 2 - at.y * old.zoom }));
     else go({ scope: null });
   };
   /** Bring a box into sight that the keyboard has reached. */
@@ -49,21 +62,27 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
     if (!at) return;
     setView((old) => {
       const [x, y] = [old.x + at.x * old.zoom, old.y + at.y * old.zoom];
-      const seen = x > 0 && x < width && y > 0 && y < height;
-      return seen ? old : { ...old, x: width / 2 - at.x * old.zoom, y: height / 2 - at.y * old.zoom };
+      const seen = x > beside && x < width && y > 0 && y < height;
+      return seen ? old : { ...old, x: middle - at.x * old.zoom, y: height / 2 - at.y * old.zoom };
     });
   };
   useZoom(box, setView);
   const lit = useMemo(() => neighbours(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
   const path = useMemo(() => pathThrough(graph.edges, over ?? chosen), [graph.edges, over, chosen]);
-  const onPath = useMemo(() => boxesOn(path, over ?? chosen), [path]);
+  const trail = useMemo(() => new Set(way?.edges.map(keyOf)), [way]);
+  const onPath = useMemo(
+    () => (way?.boxes.length && !over ? new Set(way.boxes) : boxesOn(path, over ?? chosen)),
+    [path, way, over],
+  );
+  useEffect(() => {
+    if (chosen) show(chosen);
+  }, [chosen]);
   const openMenu = (event: MouseEvent): void => {
     const id = (event.target as Element).closest<SVGElement>(".gbox")?.dataset.box;
     const found = graph.boxes.find((one) => one.id === id);
     if (!found) return;
     event.preventDefault();
-    const rect = box.current!.getBoundingClientRect();
-    setMenu({ box: found, x: event.clientX - rect.left, y: event.clientY - rect.top });
+    setMenu({ box: found, ...pointIn(event, box.current!) });
   };
   return (
     <div class="graphbox" ref={box}>
@@ -89,12 +108,12 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
         <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
           {graph.edges.map((edge, index) => (
             <Line
-              key={`${edge.start}→${edge.end}`}
+              key={keyOf(edge)}
               points={layout.edges[index] ?? []}
-              lit={lit.has(`${edge.start}→${edge.end}`)}
-              path={path.has(edge)}
+              style={edgeStyle(edge, lit, path, trail)}
             />
           ))}
+          <Leaps drawn={drawn} trail={way?.edges ?? []} />
           <Boxes
             boxes={graph.boxes}
             layout={layout}
@@ -105,9 +124,9 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
           />
           {graph.edges.map(
             (edge, index) =>
-              lit.has(`${edge.start}→${edge.end}`) && (
+              lit.has(keyOf(edge)) && (
                 <Label
-                  key={`${edge.start}→${edge.end}`}
+                  key={keyOf(edge)}
                   edge={edge}
                   points={layout.edges[index] ?? []}
                   atStart={edge.start === (over ?? chosen)}
@@ -129,6 +148,7 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
           </button>
         )}
       </div>
+      {children}
       <GraphLegend boxes={graph.boxes} />
       <MiniMap
         drawn={drawn}
@@ -144,6 +164,40 @@ export function Drawing({ drawn, tools }: { drawn: Drawn; tools: ComponentChildr
   );
 }
 
+const keyOf = (edge: { start: string; end: string }): string => `${edge.start}→${edge.end}`;
+
+function edgeStyle(edge: Edge, lit: Set<string>, path: Set<Edge>, trail: Set<string>): string {
+  if (trail.has(keyOf(edge))) return "trail";
+  if (lit.has(keyOf(edge))) return "lit";
+  return path.has(edge) && !trail.size ? "path" : "";
+}
+
+/** Where a path goes on without an edge here: to a gradient, or through what is not drawn. */
+function Leaps({ drawn, trail }: { drawn: Drawn; trail: { start: string; end: string }[] }) {
+  const { graph, layout } = drawn;
+  const known = useMemo(() => new Set(graph.edges.map(keyOf)), [graph.edges]);
+  return (
+    <>
+      {trail
+        .filter((leap) => !known.has(keyOf(leap)))
+        .map((leap) => {
+          const [from, to] = [layout.boxes[leap.start], layout.boxes[leap.end]];
+          return (
+            from &&
+            to && (
+              <path
+                key={keyOf(leap)}
+                class="edge trail leap"
+                d={`M${from.x} ${from.y}L${to.x} ${to.y}`}
+                marker-end="url(#arrow)"
+              />
+            )
+          );
+        })}
+    </>
+  );
+}
+
 /** The edges at a box. */
 function neighbours(edges: Edge[], id: string | null): Set<string> {
   return new Set(
@@ -151,7 +205,7 @@ function neighbours(edges: Edge[], id: string | null): Set<string> {
       ? []
       : edges
           .filter((edge) => edge.start === id || edge.end === id)
-          .map((edge) => `${edge.start}→${edge.end}`),
+          .map(keyOf),
   );
 }
 
@@ -184,9 +238,11 @@ function drag(event: PointerEvent, view: View, setView: (next: View) => void): v
   if ((event.target as Element).closest(".gbox")) return;
   const svg = event.currentTarget as SVGElement;
   svg.setPointerCapture(event.pointerId);
-  const [x, y] = [event.clientX, event.clientY];
-  const move = (moved: PointerEvent): void =>
-    setView({ ...view, x: view.x + moved.clientX - x, y: view.y + moved.clientY - y });
+  const from = pointIn(event, svg);
+  const move = (moved: PointerEvent): void => {
+    const at = pointIn(moved, svg);
+    setView({ ...view, x: view.x + at.x - from.x, y: view.y + at.y - from.y });
+  };
   svg.addEventListener("pointermove", move);
   svg.addEventListener("pointerup", () => svg.removeEventListener("pointermove", move), { once: true });
 }
@@ -200,8 +256,7 @@ function useZoom(
     if (!element) return;
     const zoom = (event: WheelEvent): void => {
       event.preventDefault();
-      const rect = element.getBoundingClientRect();
-      const [x, y] = [event.clientX - rect.left, event.clientY - rect.top];
+      const { x, y } = pointIn(event, element);
       setView((old) => {
         const next = Math.min(3, Math.max(0.08, old.zoom * Math.exp(-event.deltaY / 500)));
         const by = next / old.zoom;
@@ -213,11 +268,9 @@ function useZoom(
   }, []);
 }
 
-function Line({ points, lit, path }: { points: { x: number; y: number }[]; lit: boolean; path: boolean }) {
+function Line({ points, style }: { points: { x: number; y: number }[]; style: string }) {
   if (points.length < 2) return null;
-  return (
-    <path class={lit ? "edge lit" : path ? "edge path" : "edge"} d={curve(points)} marker-end="url(#arrow)" />
-  );
+  return <path class={`edge ${style}`} d={curve(points)} marker-end="url(#arrow)" />;
 }
 
 /** What flows, written beside the end of the edge where there are no boxes. */

@@ -1,4 +1,5 @@
 // The whole graph, small, with what is in sight.
+import { pointIn } from "../parts/screen";
 import type { Drawn } from "./layout";
 
 /** Where the drawing lies behind its window. */
@@ -36,8 +37,8 @@ export function MiniMap({ drawn, view, width, height, chosen, onMove }: MiniProp
     return null;
   const move = (event: PointerEvent): void => {
     if (event.type === "pointermove" && !event.buttons) return;
-    const rect = (event.currentTarget as Element).getBoundingClientRect();
-    onMove((event.clientX - rect.left) / zoom, (event.clientY - rect.top) / zoom);
+    const at = pointIn(event, event.currentTarget as Element);
+    onMove(at.x / zoom, at.y / zoom);
   };
   return (
     <svg

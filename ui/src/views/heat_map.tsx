@@ -5,6 +5,7 @@ import type { HeatMap, NodeDetails, NodeList } from "../api/types";
 import { short, value } from "../format";
 import { CopyMenu } from "../parts/copy";
 import { Empty, Waiting } from "../parts/empty";
+import { pointIn, sharpness } from "../parts/screen";
 import { useSize } from "../parts/width";
 import { scopesCode } from "../python";
 import { aboutRank, aboutStep, useLooking } from "../state/looking";
@@ -186,7 +187,7 @@ function Cells({
   useLayoutEffect(() => {
     const element = canvas.current;
     if (!element || room < 20 || shownHeight < 1) return;
-    const ratio = devicePixelRatio;
+    const ratio = sharpness(element);
     element.width = room * ratio;
     element.height = shownHeight * ratio;
     const brush = element.getContext("2d")!;
@@ -207,7 +208,7 @@ function Cells({
     if (column >= 0) {
       brush.strokeStyle = colour("ink");
       brush.lineWidth = 1.5;
-      brush.strokeRect(column * cell - 0.5, -4, Math.max(2, cell), shownHeight + 8);
+      brush.strokeRect(column * cell - 0.5, -4, Math.max(2, cell), Math.min(shownHeight, rows.length * ROW - top) + 4);
     }
     if (chosen >= first && chosen < last) {
       brush.strokeStyle = colour("accent");
@@ -216,11 +217,8 @@ function Cells({
   }, [map, rows, scale, room, shownHeight, top, look, column, chosen, cell]);
 
   const cellAt = (event: MouseEvent): [number, number] | null => {
-    const rect = canvas.current!.getBoundingClientRect();
-    const [x, y] = [
-      Math.floor((event.clientX - rect.left) / cell),
-      Math.floor((event.clientY - rect.top + top) / ROW),
-    ];
+    const at = pointIn(event, canvas.current!);
+    const [x, y] = [Math.floor(at.x / cell), Math.floor((at.y + top) / ROW)];
     return x >= 0 && x < map.steps.length && y >= 0 && y < rows.length ? [x, y] : null;
   };
   const choose = (event: MouseEvent): void => {

@@ -35,8 +35,8 @@ export function RanksView() {
             <th class="end">{t("step")}</th>
             <th class="end">{t("loss")}</th>
             <th class="end">{t("gradient_norm")}</th>
-            <th class="end">{t("hits")}</th>
-            <th class="end">{t("nodes")}</th>
+            <th class="end">{t("hit_count")}</th>
+            <th class="end">{t("node_count")}</th>
           </tr>
         </thead>
         <tbody>
