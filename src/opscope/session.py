@@ -23,7 +23,7 @@ from opscope.ranks import (
     run_id,
     world_size,
 )
-from opscope.recording import Recording
+from opscope.recording import OptionalRecorder
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, Handover, hand_over, handed_over
 from opscope.settings.run import RunSettings
@@ -56,7 +56,7 @@ class Session:
         self._command = list(command)
         self._capture: Capture | None = None
         self._sinks: list[Sink] = []
-        self._recording = Recording(settings.recorder, self._own_directory, self._command)
+        self._recording = OptionalRecorder(settings.recorder, self._own_directory, self._command)
         self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opscope.errors import OpscopeError
 
 if TYPE_CHECKING:
-    from opscope.capture.processes import Parent, Rank
+    from opscope.capture.processes import JoiningRank, Parent
     from opscope.capture.protocol import Capture
     from opscope.pipeline import Pipeline
 
@@ -26,7 +26,7 @@ class Framework:
     install: str
     capture: Callable[[Pipeline, Callable[[], int], bool], Capture]
     """Makes the capture of a pipeline; with the rank, and whether scopes name classes."""
-    follow_children: Callable[[Parent, Rank], None]
+    follow_children: Callable[[Parent, JoiningRank], None]
     """Has children of this process that become ranks join the run."""
 
     @property
@@ -41,7 +41,7 @@ def _torch(pipeline: Pipeline, rank: Callable[[], int], with_class: bool) -> Cap
     return TorchCapture(pipeline, rank, with_class)
 
 
-def _torch_children(parent: Parent, rank: Rank) -> None:
+def _torch_children(parent: Parent, rank: JoiningRank) -> None:
     from opscope.capture.processes import follow_children
 
     follow_children(parent, rank)
