@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opscope.record.recorder import Recorder
 
 
-class Recording:
+class OptionalRecorder:
     """Holds the recorder while there is one; otherwise nothing happens."""
 
     def __init__(

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from opscope.ranks import (
     run_id,
     world_size,
 )
-from opscope.recording import Recording
+from opscope.recording import OptionalRecorder
 from opscope.settings.context import current_context, on_context
 from opscope.settings.handover import HANDOVER_VARIABLE, Handover, hand_over, handed_over
 from opscope.settings.run import RunSettings
@@ -55,7 +56,7 @@ class Session:
         self._command = list(command)
         self._capture: Capture | None = None
         self._sinks: list[Sink] = []
-        self._recording = Recording(settings.recorder, self._own_directory, self._command)
+        self._recording = OptionalRecorder(settings.recorder, self._own_directory, self._command)
         self._is_started = False
         self._graphs: GraphSink | None = None
         self.watch: WatchSink | None = None
@@ -96,10 +97,10 @@ class Session:
             say_once(notice)
         if not self.settings.active:
             return self
-        from opscope.capture.frameworks import TORCH
+        from opscope.capture.frameworks import installed
         from opscope.capture.on_import import when_imported
 
-        TORCH.require()
+        frameworks = installed()
         if self.settings.has_run_directory:
             self._own_directory()
         self._sinks = self._make_sinks()
@@ -107,18 +108,17 @@ class Session:
         get_logger("session").info("watching begins; run %s", self.run_directory or "without files")
         self._hand_over()
         atexit.register(self._stop_at_exit)
-        when_imported(TORCH.module, lambda: self._begin_capture(TORCH))
+        for framework in frameworks:
+            when_imported(framework.module, partial(self._begin_capture, framework))
         return self
 
     def _begin_capture(self, framework: Framework) -> None:
-        from opscope.capture.processes import follow_children
-
         self._recording.start()  # first, so that the capture can add to it
         if self._sinks:
             self._sinks += self._recording.sinks
             self._start_capture(framework)
         on_context(self._context_changed)
-        follow_children(self, rank_process)
+        framework.follow_children(self, rank_process)
 
     def _start_capture(self, framework: Framework) -> None:
         from opscope.pipeline import Pipeline
@@ -151,11 +151,9 @@ class Session:
 
     def _connect_live(self, live: Live, capture: Capture, watch: WatchSink) -> None:
         """Let people control training, from the first call of a network on."""
-        from opscope.capture.guards import plain_torch
-
         watch.hold = live.hold_at_hit
         watch.is_attended = lambda: live.is_attended
-        live.controller.guard = plain_torch
+        live.controller.guard = capture.not_part_of_training
         snapshot = self._hit_state.snapshot if self._hit_state else capture.keep_state()
 
         def begin() -> None:

@@ -128,7 +128,7 @@ def test_selections(tmp_path: Path) -> None:
         "op_type=re*": {"relu-op0"},
         "scope=*/second-Linear": {"t-op0", "mm-op0"},
         "regex=second-Linear/mm": {"mm-op0"},
-        f"line=test_watch.py:{line} class=activation": {"relu-op0"},
+        f"line=test_watch_numbers.py:{line} class=activation": {"relu-op0"},
         "node=relu-op0": {"relu-op0"},
         "node=*/second-Linear/mm-op0": {"mm-op0"},
     }
@@ -144,7 +144,7 @@ def test_muting(tmp_path: Path) -> None:
         if "return self.second(torch.relu" in text
     )  # fmt: skip
     assert net_hits(tmp_path / "a", "TL abs_mean_gt=0 op_type=relu mute=relu-op0") == []
-    assert net_hits(tmp_path / "b", f"AR max_min_gt=0 mute=test_watch.py:{line}") == []
+    assert net_hits(tmp_path / "b", f"AR max_min_gt=0 mute=test_watch_numbers.py:{line}") == []
     with watched(tmp_path / "c", watch="TL max_gt=-9 op_type=abs", on_hit="log") as found:
         train(1, lambda y, step: y.abs().sum())  # opscope: ignore
     assert found.hits == []

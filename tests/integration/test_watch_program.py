@@ -90,7 +90,7 @@ def test_a_script_that_raises_by_itself_keeps_its_exit_code(tmp_path: Path) -> N
         """,
     )
     assert done.returncode == 7
-    assert "origin: train.py:21\n" in done.stderr
+    assert "origin: train.py:20\n" in done.stderr
 
 
 def test_going_on(tmp_path: Path) -> None:

@@ -52,9 +52,10 @@ class _Quiet(AbstractContextManager[None]):
         self._dispatch = torch._C._ExcludeDispatchKeyGuard(_ABOVE)
         self._dispatch.__enter__()
         self._function = torch._C.DisableTorchFunction()
+        self._function.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        del self._function
+        self._function.__exit__(None, None, None)
         self._dispatch.__exit__(None, None, None)
 
 

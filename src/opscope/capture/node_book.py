@@ -44,7 +44,7 @@ class Site:
         self.more.append(node)
 
 
-class Marks:
+class SiteMarks:
     """Two numbers of every call site, which native code reads and writes too.
 
     The serial number of the pass that came by last, and how many calls it made there so far.
@@ -72,7 +72,7 @@ class NodeBook:
     def __init__(self, on_new: Callable[[Node], None]) -> None:
         self.nodes: list[Node] = []
         self.sites: dict[tuple[object, ...], Site] = {}
-        self.marks = Marks()
+        self.marks = SiteMarks()
         self._on_new = on_new
         self._counts: dict[tuple[int, str, str], itertools.count[int]] = {}
         self._lines: dict[Hashable, list[Node]] = {}

@@ -30,7 +30,7 @@ class Parent(Protocol):
         """A child process starts that may join the run."""
 
 
-class Rank(Protocol):
+class JoiningRank(Protocol):
     """Lets a child join the run; found by its name in a process that starts anew."""
 
     def join(self) -> None:
@@ -47,7 +47,7 @@ _parents: weakref.WeakSet[Parent] = weakref.WeakSet()
 _installed = False
 
 
-def follow_children(parent: Parent, rank: Rank) -> None:
+def follow_children(parent: Parent, rank: JoiningRank) -> None:
     """From now on a child of this process that becomes a rank is watched like this one."""
     global _installed
     _parents.add(parent)
@@ -65,7 +65,7 @@ def _leave_to_parent() -> None:
         parent.abandon()
 
 
-def _wrap_start(rank: Rank) -> None:
+def _wrap_start(rank: JoiningRank) -> None:
     process = multiprocessing.process.BaseProcess
     original = process.start
 
@@ -103,7 +103,7 @@ def _is_data_worker(target: Any) -> bool:
 class RankEntry:
     """The target of a child process, made ready to join the run if it becomes a rank."""
 
-    def __init__(self, target: Callable[..., Any], rank: Rank) -> None:
+    def __init__(self, target: Callable[..., Any], rank: JoiningRank) -> None:
         self.target = target
         self.rank = rank
 
@@ -118,7 +118,7 @@ class RankEntry:
             raise
 
 
-def _watch_for_rank(rank: Rank) -> None:
+def _watch_for_rank(rank: JoiningRank) -> None:
     """Join the run when this process initialises its process group."""
     import torch.distributed as distributed
 
@@ -139,7 +139,7 @@ def _watch_for_rank(rank: Rank) -> None:
     distributed.distributed_c10d.init_process_group = init_process_group
 
 
-def _watch_for_training(rank: Rank) -> None:
+def _watch_for_training(rank: JoiningRank) -> None:
     """Say so if this process trains without becoming a rank, as in Hogwild."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from opscope.capture.observers import Observers
@@ -34,6 +35,9 @@ class Capture(Protocol):
     @property
     def opened(self) -> bool:
         """True once an operator was seen and the sinks were opened."""
+
+    def not_part_of_training(self) -> AbstractContextManager[None]:
+        """Return a block whose code on tensors is neither watched nor changes training."""
 
     def start(self) -> None:
         """Begin with step 0."""

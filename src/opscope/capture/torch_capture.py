@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from torch import nn
 
@@ -98,6 +99,10 @@ class TorchCapture:
         """Ask the sinks anew what they want, from the step under way on."""
         if self._running:
             self._set_recording(self._pipeline.reconsider(self._watch.step))
+
+    def not_part_of_training(self) -> AbstractContextManager[None]:
+        """Return a block whose code on tensors is neither watched nor changes training."""
+        return plain_torch()
 
     def name_classes(self, wanted: bool) -> None:
         """Name scopes that are new from here on with the class of their module, or without."""

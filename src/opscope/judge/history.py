@@ -17,7 +17,7 @@ _WORDS = slice(word("min"), word("l2") + 1)
 _COUNT = _WORDS.stop - _WORDS.start
 
 
-class History:
+class ParameterHistory:
     """By parameter number: how often it was seen, and whether it ever changed."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from opscope.events import FeatureFact, GroupFact, Node, ParameterFact, Phase
 from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
-from opscope.judge.history import History
+from opscope.judge.history import ParameterHistory
 from opscope.judge.hits import Hit
 from opscope.judge.modes import is_dropout, trains_batch_norm
 from opscope.judge.table import KindOf, Table
@@ -34,7 +34,7 @@ class Training:
         findings: Findings | None = None,
         kind_of: KindOf = lambda number: None,
     ) -> None:
-        self.history = History()
+        self.history = ParameterHistory()
         self.table = table
         self.rank = rank
         self.kind_of = kind_of

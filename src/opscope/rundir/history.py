@@ -52,7 +52,7 @@ class _Closed:
     """Its rows, while a device may still fill in some of them."""
 
 
-class History:
+class RowHistory:
     """Keeps the files of `directory` below `budget` bytes."""
 
     def __init__(self, directory: Path, budget: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.rundir.history import History
+from opscope.rundir.history import RowHistory
 from opscope.rundir.stat_files import segment
 from opscope.stats.memory import ADDRESS, END, NEXT, Buffer, address_of, records_in
 from opscope.stats.record import ROW_BYTES
@@ -31,7 +31,7 @@ class SegmentWriter:
         self._directory = directory
         self._largest = _whole_pages(min(segment_bytes, budget // _PARTS))
         self._bytes = min(FIRST_BYTES, self._largest)
-        self._history = History(directory, budget)
+        self._history = RowHistory(directory, budget)
         self._before = 0
         self._number = -1
         self._file = -1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from opscope.capture.node_book import Marks
+from opscope.capture.node_book import SiteMarks
 
 
 def test_marks_keep_their_numbers_when_they_move() -> None:
-    marks = Marks()
+    marks = SiteMarks()
     moved = []
     marks.on_move = lambda: moved.append(marks.numbers.buffer_info()[0])
     places = [marks.add(serial) for serial in range(5000)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from helpers.made_rows import record_of
-from opscope.judge.history import History, digests
+from opscope.judge.history import ParameterHistory, digests
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, ROW_DTYPE
 
@@ -20,7 +20,7 @@ def numbers(*which: int) -> np.ndarray:
 
 
 def test_what_changed_and_what_never_did() -> None:
-    history = History()
+    history = ParameterHistory()
     history.observe(numbers(0, 1), rows([1, 2], [3, 4]))
     assert history.seen.tolist() == [0, 0], "there is nothing to compare with"
     history.observe(numbers(0, 1), rows([1, 2], [3, 5]))
@@ -32,7 +32,7 @@ def test_what_changed_and_what_never_did() -> None:
 
 
 def test_a_parameter_that_is_not_always_used() -> None:
-    history = History()
+    history = ParameterHistory()
     history.observe(numbers(0, 2), rows([1], [2]))
     history.observe(numbers(2), rows([3]))
     history.observe(numbers(0), rows([9]))
@@ -43,7 +43,7 @@ def test_a_parameter_that_is_not_always_used() -> None:
 
 
 def test_the_smallest_change_counts() -> None:
-    history = History()
+    history = ParameterHistory()
     history.observe(numbers(0), rows([1.0, 2.0]))
     history.observe(numbers(0), rows([np.nextafter(1.0, 2), 2.0]))
     assert history.changed.tolist() == [True]

@@ -13,7 +13,7 @@ from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.sinks import overflow
 from opscope.dump.sinks.dump_sink import DumpSink
 from opscope.dump.sinks.held import HeldInput, HeldInputs
-from opscope.dump.sinks.overflow import Overflows
+from opscope.dump.sinks.overflow import OverflowTable
 from opscope.events import Call, Node, StepRecord, Value
 from opscope.messages import say, say_once
 from opscope.settings.dump_combinations import EXCEPTION, OVERFLOW
@@ -63,7 +63,7 @@ class OverflowSink(_FindingSink):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._overflows: dict[int, Overflows] = {}
+        self._overflows: dict[int, OverflowTable] = {}
 
     @property
     def _has_enough(self) -> bool:
@@ -78,7 +78,7 @@ class OverflowSink(_FindingSink):
         outputs = overflow.bad_rows([value[:2] for value in values])
         if not outputs:
             return
-        overflows = self._overflows.setdefault(call.node.graph, Overflows())
+        overflows = self._overflows.setdefault(call.node.graph, OverflowTable())
         if overflows.has(call):  # a collective, whose outputs come one by one
             overflows.add_outputs(outputs)
         elif self._has_enough:

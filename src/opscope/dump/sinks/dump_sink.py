@@ -27,7 +27,7 @@ from opscope.dump.selection.wanted import (
 )
 from opscope.dump.sinks.early import EarlyRecorder
 from opscope.dump.sinks.opening import DEFAULT_LIMIT, open_recorder
-from opscope.dump.sinks.recorder import Recorder
+from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.dump.transport.failure import describe
 from opscope.dump.transport.ownership import RankLock, make_room
 from opscope.dump.transport.writer import WriterError
@@ -105,8 +105,8 @@ class DumpSink(BaseSink):
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
         self._root: Path | None = None
-        self._opened: Recorder | None = None
-        self._recorder: Recorder | EarlyRecorder = EarlyRecorder()
+        self._opened: DumpRecorder | None = None
+        self._recorder: DumpRecorder | EarlyRecorder = EarlyRecorder()
         self._failure = ""
         self._summary = ""
         self._pid = os.getpid()

@@ -8,7 +8,7 @@ from typing import Any
 from opscope.dump.format.subject import Label
 from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import Place
-from opscope.dump.sinks.recorder import Recorder
+from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.events import Call, Node, Source
 from opscope.messages import say_once
 from opscope.stats.torch_values import unsupported_reason
@@ -76,7 +76,7 @@ class EarlyRecorder:
         """A step has ended."""
         self._keep("finish", iteration, complete, orders, passes)
 
-    def replay(self, recorder: Recorder) -> None:
+    def replay(self, recorder: DumpRecorder) -> None:
         """Tell everything to the one that writes."""
         for name, arguments in self._events:
             getattr(recorder, name)(*arguments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opscope.dump.format import metadata
 from opscope.dump.format.form import Form
 from opscope.dump.format.manifest import Manifest
-from opscope.dump.sinks.recorder import Recorder
+from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.dump.transport.background import BackgroundWriter
 from opscope.dump.transport.direct import DirectWriter
 from opscope.dump.transport.ownership import RankLock
@@ -26,14 +26,14 @@ DEFAULT_LIMIT = 512 * 2**20
 
 def open_recorder(
     settings: DumpSettings, root: Path, run_id: str, rank: int, lock: RankLock, limit: int
-) -> Recorder:
+) -> DumpRecorder:
     """Prepare the directory of a rank and start writing into it."""
     manifest = Manifest(run_id, rank, samples=settings.samples)
     store = Store(root, _plan(settings), manifest, "t")
     store.prepare(settings.text, metadata.config_json())
     writer = _background(settings, store, lock, limit) if not settings.synchronous else None
     writer = writer or DirectWriter(store, settings.saves_tensors)
-    return Recorder(settings, writer)
+    return DumpRecorder(settings, writer)
 
 
 def _plan(settings: DumpSettings) -> StorePlan:

@@ -44,7 +44,7 @@ class _Found(NamedTuple):
     outputs: BadRows
 
 
-class Overflows:
+class OverflowTable:
     """The operators of a step that overflowed, in the order in which they ran."""
 
     def __init__(self) -> None:

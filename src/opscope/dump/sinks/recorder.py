@@ -12,7 +12,7 @@ from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import output_of
 from opscope.dump.layout import CONSTANTS, Place
 from opscope.dump.selection.wanted import measures_values, rows_of_parameters
-from opscope.dump.transport.writer import Outcome, Writer
+from opscope.dump.transport.writer import Writer, WritingEnd
 from opscope.events import IO, Call, Node, Source
 from opscope.messages import say_once
 
@@ -25,7 +25,7 @@ _PASSES = 1000
 """The manifest says of so many passes of a step where they begin."""
 
 
-class Recorder:
+class DumpRecorder:
     """Has values, rows and step ends written by `writer`."""
 
     def __init__(self, settings: DumpSettings, writer: Writer) -> None:
@@ -108,7 +108,7 @@ class Recorder:
         """Note that the dump ends early."""
         self._writer.fail(failure)
 
-    def close(self, failure: str) -> Outcome:
+    def close(self, failure: str) -> WritingEnd:
         """Return when everything is written."""
         return self._writer.close(failure)
 

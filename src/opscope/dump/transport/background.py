@@ -26,7 +26,7 @@ from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import BYTES_PER_ROW, DONE, FAILED
 from opscope.dump.transport.process import WriterProcess
 from opscope.dump.transport.store import Store
-from opscope.dump.transport.writer import Outcome, WriterError
+from opscope.dump.transport.writer import WriterError, WritingEnd
 from opscope.events import IO, Source
 from opscope.messages import say
 from opscope.stats.native_cpu import row_of_array
@@ -137,7 +137,7 @@ class BackgroundWriter:
     def fail(self, failure: str) -> None:
         """The process knows, or will hear of it when it is closed."""
 
-    def close(self, failure: str) -> Outcome:
+    def close(self, failure: str) -> WritingEnd:
         with self._lock, contextlib.suppress(WriterError):
             self._sender.send(("close", failure))
         self._process.hang_up()

@@ -11,7 +11,7 @@ from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import read
 from opscope.dump.layout import Place
 from opscope.dump.transport.store import Store
-from opscope.dump.transport.writer import Outcome
+from opscope.dump.transport.writer import WritingEnd
 from opscope.events import Source
 
 
@@ -76,7 +76,7 @@ class DirectWriter:
     def fail(self, failure: str) -> None:
         self._store.fail(failure, lost=1)
 
-    def close(self, failure: str) -> Outcome:
+    def close(self, failure: str) -> WritingEnd:
         self._store.close(failure, lost=int(bool(failure)))
         manifest = self._store.manifest
-        return Outcome(len(manifest.iterations), manifest.summary(), failure)
+        return WritingEnd(len(manifest.iterations), manifest.summary(), failure)

@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope import locks
 from opscope.dump.transport.memory import SharedMemory, create
-from opscope.dump.transport.writer import Outcome, WriterError
+from opscope.dump.transport.writer import WriterError, WritingEnd
 
 _BOOT = """
 import os, sys
@@ -61,7 +61,7 @@ class WriterProcess:
         self._heard = b""
         self._ended = False
 
-    def outcome(self, timeout: float) -> Outcome | None:
+    def outcome(self, timeout: float) -> WritingEnd | None:
         """Return how it ended, when it has; None when it has not after so many seconds."""
         due = time.monotonic() + timeout
         while not self._ended:
@@ -71,7 +71,7 @@ class WriterProcess:
         said = self._said("outcome")
         if said is None:
             raise WriterError(self._said("failure") or self._last_words())
-        return Outcome(*said)
+        return WritingEnd(*said)
 
     def failure(self) -> str:
         """Return why it has failed."""

@@ -11,7 +11,7 @@ from opscope.dump.layout import Place
 from opscope.events import Source
 
 
-class Outcome(NamedTuple):
+class WritingEnd(NamedTuple):
     """The end of the writing."""
 
     iterations: int
@@ -67,5 +67,5 @@ class Writer(Protocol):
     def fail(self, failure: str) -> None:
         """Note that the dump ends early."""
 
-    def close(self, failure: str) -> Outcome:
+    def close(self, failure: str) -> WritingEnd:
         """Return when everything is written; `failure` is why the dump ended early, if it did."""

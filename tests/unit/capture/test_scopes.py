@@ -1,0 +1,68 @@
+"""Scopes: one for each position of a module in the tree of calls, named by attributes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from opscope.capture.scopes import MOST_ALIKE, Scope, scope_at
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+
+
+@pytest.fixture
+def root() -> Scope:
+    return Scope("Default", None, "")
+
+
+def test_paths_are_made_of_attributes_and_classes(root: Scope) -> None:
+    block = Block()
+    network = root.child(block, True)
+    assert (network.path, network.module_class) == ("Default/network-Block", "Block")
+    inner = network.child(block.layers[0], True)
+    assert inner.path == "Default/network-Block/layers-Sequential/0-Linear"
+    bare = Scope("Default", None, "").child(block, False)
+    assert bare.path == "Default/network"
+
+
+def test_a_scope_is_made_at_the_first_call(root: Scope) -> None:
+    block, another = Block(), Block()
+    assert root.child(block, True) is root.child(block, True)
+    other = root.child(another, True)
+    assert other.path == "Default/network1-Block", "another module of the same name"
+    assert scope_at("Default/network1-Block") is other
+
+
+def test_modules_that_are_no_part_of_their_caller(root: Scope) -> None:
+    block = Block()
+    network = root.child(block, True)
+    assert network.child(block, True).path.endswith("/self-Block")
+    assert network.child(nn.Tanh(), True).path.endswith("/unnamed-Tanh")
+
+
+def test_optimizers_and_data(root: Scope) -> None:
+    first, second = (torch.optim.SGD(Block().parameters(), lr=0.1) for _ in range(2))
+    assert root.optimizer(first, True).path == "Default/optimizer-SGD"
+    assert root.optimizer(first, True) is root.optimizer(first, True)
+    assert root.optimizer(second, True).path == "Default/optimizer1-SGD"
+    data = root.data()
+    assert data is root.data() and data.path == "Default/data"
+    assert data.child(nn.Tanh(), True).path == "Default/data/unnamed-Tanh"
+
+
+def test_modules_made_anew_for_each_call_share_the_last_name(root: Scope) -> None:
+    paths = {root.child(Block(), True).path for _ in range(3 * MOST_ALIKE)}
+    assert len(paths) <= MOST_ALIKE
+    assert len(root.children) <= MOST_ALIKE + 1, "those that are gone are forgotten"
+
+
+def test_a_module_at_the_address_of_one_that_died_is_another(root: Scope) -> None:
+    block = Block()
+    scope = root.child(block, True)
+    scope.module = lambda: None  # as a weak reference to a dead module says
+    assert root.child(block, True) is not scope

@@ -1,0 +1,149 @@
+"""The clock of steps: told what happens, it says where steps end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from opscope.capture.steps import _IDLE, _PATIENCE, StepClock
+from opscope.messages import forget_said
+
+
+@pytest.fixture(autouse=True)
+def nothing_said() -> None:
+    forget_said()
+
+
+class Ends(list[bool]):
+    """The ends of steps: for each whether its update was skipped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = StepClock(self.append)
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends()
+
+
+def sgd(of: nn.Module | None = None) -> torch.optim.Optimizer:
+    return torch.optim.SGD((of or nn.Linear(1, 1)).parameters(), lr=0.1)
+
+
+def at(place: object) -> Callable[[], object]:
+    return lambda: place
+
+
+def test_a_step_ends_when_every_optimizer_has_stepped(ends: Ends) -> None:
+    first, second = sgd(), sgd()
+    ends.clock.add(first)
+    ends.clock.add(second)
+    ends.clock.stepped(first)
+    ends.clock.stepped(first)
+    assert ends == []
+    ends.clock.stepped(second)
+    assert ends == [False]
+    assert ends.clock.has_optimizer and len(ends.clock.live()) == 2
+
+
+def test_an_optimizer_that_is_gone_is_not_waited_for(ends: Ends) -> None:
+    first, second = sgd(), sgd()
+    ends.clock.add(first)
+    ends.clock.add(second)
+    del second
+    ends.clock.stepped(first)
+    assert ends == [False]
+
+
+def test_an_optimizer_of_the_same_parameters_is_not_waited_for(ends: Ends) -> None:
+    layer = nn.Linear(1, 1)
+    first, second = sgd(layer), sgd(layer)
+    ends.clock.add(first)
+    ends.clock.add(second)
+    ends.clock.stepped(second)
+    assert ends == [False]
+
+
+def test_a_step_inside_another_ends_nothing(ends: Ends) -> None:
+    inner = sgd()
+    ends.clock.stepped(inner, inside_another=True)
+    assert ends == []
+
+
+def test_an_idle_optimizer_is_given_up_once(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+    busy, idle = sgd(), torch.optim.Adam(nn.Linear(1, 1).parameters())
+    ends.clock.add(busy)
+    ends.clock.add(idle)
+    for _ in range(_PATIENCE + 3):
+        ends.clock.stepped(busy)
+    assert len(ends) == 4
+    told = capsys.readouterr().err
+    assert told.count(f"Adam has not stepped while SGD made {_PATIENCE} steps") == 1
+
+
+def test_a_step_that_a_scaler_skips(ends: Ends) -> None:
+    optimizer = sgd()
+    ends.clock.add(optimizer)
+    ends.clock.scaler_stepped(optimizer)
+    ends.clock.scaler_updated()
+    assert ends == [True]
+    ends.clock.scaler_stepped(optimizer)
+    ends.clock.stepped(optimizer)
+    ends.clock.scaler_updated()
+    assert ends == [True, False], "one that stepped was not skipped"
+
+
+def test_the_script_may_say_itself_where_steps_end(ends: Ends) -> None:
+    optimizer = sgd()
+    ends.clock.add(optimizer)
+    ends.clock.mark()
+    ends.clock.stepped(optimizer)
+    ends.clock.network_called(at(1), True)
+    ends.clock.backward_ended()
+    ends.clock.network_called(at(1), True)
+    assert ends == [False]
+    assert not ends.clock.is_whole
+
+
+def test_without_an_optimizer_a_call_after_backward_begins_a_step(ends: Ends) -> None:
+    ends.clock.network_called(at(1), True)
+    assert not ends.clock.is_rest
+    ends.clock.backward_ended()
+    assert ends.clock.is_whole and not ends.clock.is_loose
+    ends.clock.network_called(at(2), True)
+    assert ends == [False]
+
+
+def test_without_a_backward_a_call_from_the_same_place_begins_a_step(ends: Ends) -> None:
+    ends.clock.network_called(at(1), False)
+    ends.clock.network_called(at(2), False)
+    assert ends == [] and ends.clock.is_rest and ends.clock.is_whole
+    ends.clock.network_called(at(1), False)
+    assert ends == [False]
+
+
+def test_without_networks_the_next_forward_begins_a_step(ends: Ends) -> None:
+    ends.clock.forward_began()
+    assert ends == []
+    ends.clock.backward_ended()
+    assert ends.clock.is_loose
+    ends.clock.forward_began()
+    assert ends == [False] and ends.clock.is_rest
+
+
+def test_optimizers_that_never_step_are_told_of(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optimizer, idle = sgd(), []
+    ends.clock.add(optimizer)
+    ends.clock.on_idle = lambda: idle.append(True)
+    for _ in range(_IDLE + 2):
+        ends.clock.network_called(at(1), True)
+        ends.clock.backward_ended()
+    assert idle == [True]
+    assert "is optimizer.step() missing?" in capsys.readouterr().err
+    assert len(ends) == 2, "from here on calls of the network count"
