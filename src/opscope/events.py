@@ -210,7 +210,7 @@ class ParameterFact(NamedTuple):
 
 
 class GroupFact(NamedTuple):
-    """What an optimizer of torch's that is about to step does with some of its parameters."""
+    """The settings of an optimizer of torch's that is about to step, for some of its parameters."""
 
     optimizer: str
     """Its class."""
@@ -219,9 +219,9 @@ class GroupFact(NamedTuple):
     parameters: tuple[str, ...]
     """The first few of the parameters."""
     total: int
-    """How many there are."""
+    """The number of them."""
     alone: bool
-    """Whether there is no other optimizer."""
+    """True if there is no other optimizer."""
 
 
 class UpdateFact(NamedTuple):

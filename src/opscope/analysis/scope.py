@@ -15,12 +15,12 @@ KeptChange = tuple[int, str, tuple[float, float, bool]]
 
 
 class Kept(NamedTuple):
-    """What a training that still runs finds in the values that it keeps."""
+    """The findings of a training that still runs in the values that it keeps."""
 
     counts: Mapping[KeptCount, int] = MappingProxyType({})
     """Elements in ranges."""
     changes: Mapping[KeptChange, Difference] = MappingProxyType({})
-    """How far parameters are from what they were in the step before."""
+    """Return the distance of parameters from what they were in the step before."""
 
 
 NOTHING_KEPT = Kept()

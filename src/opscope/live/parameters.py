@@ -72,7 +72,7 @@ class ParameterHistory:
         )
 
     def changes(self, step: int, tolerances: Sequence[Tolerance]) -> list[Changed]:
-        """How far the kept parameters that a step used are from those of the step before.
+        """Return the distance of the kept parameters that a step used from those of the step before.
 
         A step uses parameters as the one before has left them.
         """

@@ -43,7 +43,7 @@ class Part:
     ) -> None:
         self.file = file
         self.is_final = index is not None
-        """Whether nothing is written to it any more."""
+        """True if nothing is written to it any more."""
         self._rows = rows
         self._index = index
         self._between = between
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def index(self) -> RowIndex:
-        """Where which rows are; made here if the file has none that can be used."""
+        """The index of its rows; made here if the file has none that can be used."""
         if self._index is None:
             self._index = build_index(self.records)
         return self._index
@@ -126,7 +126,7 @@ class _Opened:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of rows it has."""
         return os.fstat(self.descriptor).st_size // ROW_BYTES
 
     def records(self, kind: np.dtype[np.void]) -> Records:
@@ -175,7 +175,7 @@ def _index_in(file: StatFile) -> Any:
 
 
 def _do_without(path: Path, file: StatFile, error: OSError) -> None:
-    """What belongs to a file of rows cannot be read: that will do, if the rows are there."""
+    """Say that something beside a file of rows cannot be read: that will do, if the rows are there."""
     if not isinstance(error, FileNotFoundError):
         say_once(f"{path} {why(error)}; left out")
     elif not file.rows.exists():

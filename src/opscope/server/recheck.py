@@ -51,7 +51,7 @@ async def _kept(hub: Hub, run: str, watch: WatchSet, step: int) -> dict[int, Kep
 async def _counts(
     hub: Hub, run: str, rank: int, step: int, ranges: list[tuple[float, float]]
 ) -> dict[KeptCount, int]:
-    """How many elements of kept values are in ranges."""
+    """Count the elements of kept values in ranges."""
     if not ranges:
         return {}
     answer = await hub.ask(run, rank, "count", {"step": step, "ranges": ranges})
@@ -64,7 +64,7 @@ async def _counts(
 async def _changes(
     hub: Hub, run: str, rank: int, step: int, tolerances: list[tuple[float, float, bool]]
 ) -> dict[KeptChange, Difference]:
-    """How far the parameters that a step used are from those of the step before."""
+    """Return the distance of the parameters that a step used from those of the step before."""
     if not tolerances:
         return {}
     answer = await hub.ask(run, rank, "changes", {"step": step, "tolerances": tolerances})

@@ -291,7 +291,7 @@ def path_of(
     step: Step = None,
     backward: bool = False,
 ) -> Response:
-    """How data comes from one operator to another, and through which boxes of an open scope."""
+    """The way of data from one operator to another, and through which boxes of an open scope."""
     return answer(path.path(view, start, end, step, Outlook(scope, backward)))
 
 

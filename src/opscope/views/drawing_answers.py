@@ -90,7 +90,7 @@ class NodePath(TypedDict):
     """In the order in which data flows; none if it does not."""
     total: int
     why: str
-    """Why a path cannot be found in what was recorded."""
+    """The reason why a path cannot be found in what was recorded."""
     boxes: Sequence[str]
     """The boxes that they lie in, in the graph of the scope that was asked for."""
     edges: Sequence[Passage]

@@ -1,4 +1,4 @@
-"""What is seen from one open scope: which box of its graph a node lies in."""
+"""The view from one open scope: the box of its graph a node lies in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data comes from one operator to another, through whatever scopes lie between."""
+"""The way of data from one operator to another, through whatever scopes lie between."""
 
 from __future__ import annotations
 

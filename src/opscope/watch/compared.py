@@ -98,7 +98,7 @@ class Compared:
         self._before[name] = _Before(step, kept)
 
     def changes(self, step: int) -> list[tuple[str, tuple[float, float, bool], Difference]]:
-        """How far the parameters that a step used have moved: name, tolerance, difference."""
+        """Return the moves of the parameters that a step used: name, tolerance, difference."""
         tolerances = {each.id: tolerance_of(each.params) for each in self._changes}
         return [
             (name, tolerances[number], found)

@@ -249,7 +249,7 @@ class WatchSink(BaseSink):
         return "; ".join(parts)
 
     def changes(self, step: int) -> list[tuple[str, tuple[float, float, bool], Difference]]:
-        """How far the parameters that a step used have moved, as far as watchpoints asked."""
+        """Return the moves of the parameters that a step used, as far as watchpoints asked."""
         return self._compared.changes(step)
 
     # ------------------------------------------------------------------ checking

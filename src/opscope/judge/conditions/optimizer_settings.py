@@ -130,7 +130,7 @@ class OptimizerSettings(TrainingCheck):
 
 
 def _is_of_errors(step: SeenStep) -> bool:
-    """Whether all losses are what functions make that measure errors."""
+    """Tell whether all losses are what functions make that measure errors."""
     nodes = [loss.node for loss in step.losses]
     return bool(nodes) and all(node is not None and base_type(node) in _LOSSES for node in nodes)
 
