@@ -22,7 +22,10 @@ TESTS = Path(__file__).parents[1] / "tests"
 RUN = TESTS / "faults" / "sets" / "run.py"
 FAILED = re.compile(r"Function '\w+' returned nan values")
 FRAME = re.compile(r'File ".*?_numbers\.py", line (\d+)')
-MODULES = ("silent", "bad_numbers", "fresh_silent", "fresh_numbers")
+MODULES = (
+    *("silent", "bad_numbers", "fresh_silent", "fresh_numbers"),
+    *("forum_silent", "forum_numbers"),
+)
 
 sys.path.insert(0, str(TESTS))
 

@@ -12,17 +12,34 @@ from typing import Any
 import pytest
 
 import opscope
-from faults.sets import bad_numbers, fresh_numbers, fresh_silent, silent
+from faults.sets import (
+    bad_numbers,
+    forum_numbers,
+    forum_silent,
+    fresh_numbers,
+    fresh_silent,
+    silent,
+)
 from faults.sets.table import Fault
 from helpers.forked import forked_python
 
 RUN = Path(__file__).parents[1] / "faults" / "sets" / "run.py"
-MODULES = (silent, bad_numbers, fresh_silent, fresh_numbers)
+MODULES = (silent, bad_numbers, fresh_silent, fresh_numbers, forum_silent, forum_numbers)
 SETS = {module.__name__.rpartition(".")[2]: module.FAULTS.rows for module in MODULES}
+OUTSIDE = {"black_image", "gamma_after_normalisation", "rows_of_length_one"}
+"""NaN that is made in a loader, or before the first step: the verdict says what it came in with."""
 SAMPLE = 4
 WATCH, ALL = "thorough", "everything"
+RARE = ("forum_silent", "forum_numbers")
+"""`make test` runs none of these: what was mended has tests of its own."""
+
+
+def _marks(name: str, part: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.long] if part or name in RARE else []
+
+
 PARTS = [
-    pytest.param(name, part, id=f"{name}-{part}", marks=[pytest.mark.long] if part else [])
+    pytest.param(name, part, id=f"{name}-{part}", marks=_marks(name, part))
     for name in SETS
     for part in range(SAMPLE)
 ]
@@ -47,6 +64,8 @@ def is_found(row: Fault, hits: list[dict[str, Any]], module: str) -> bool:
     if module.endswith("silent"):
         return bool({hit["condition"] for hit in hits} & row.expected)
     verdict = next((hit["verdict"] for hit in hits if hit.get("verdict")), None)
+    if row.name in OUTSIDE:
+        return verdict is not None and verdict["entered"]["kind"] in ("batch", "parameter")
     if verdict is None or verdict["op_type"] not in row.expected:
         return False
     return int(verdict["where"].rpartition(":")[2]) == row.line
@@ -79,5 +98,5 @@ def test_twins_are_silent(module: str, part: int, tmp_path: Path) -> None:
 
 
 def test_there_are_forty_of_each() -> None:
-    assert [len(rows) for rows in SETS.values()] == [40, 40, 25, 25]
+    assert [len(rows) for rows in SETS.values()] == [40, 40, 25, 25, 12, 10]
     assert all(row.line for name in SETS for row in SETS[name] if name.endswith("numbers"))

@@ -11,7 +11,6 @@ from typing import Any
 from opscope.commands.numbers import cell
 from opscope.commands.tables import (
     column_widths,
-    is_terminal,
     print_table,
     table_line,
     table_lines,
@@ -25,7 +24,8 @@ _MEASURED = 1000
 _SHOWN = 200
 """So many lines a terminal gets."""
 
-Lines = Iterator[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Lines = Iterator[Row]
 
 
 def stream_json(columns: Sequence[str], lines: Lines) -> None:
@@ -59,18 +59,25 @@ def stream_table(columns: Sequence[str], lines: Lines) -> None:
     A person gets the first lines and how many there are; a file or a program gets all of them.
     """
     first = list(islice(lines, _MEASURED))
-    if is_terminal(sys.stdout) and len(first) > _SHOWN:
-        more = len(first) - _SHOWN + sum(1 for _ in lines)
-        print_table(columns, first[:_SHOWN])
+    width = terminal_width(sys.stdout)
+    if width is not None and len(shown := _first_rows(columns, first, width)) < len(first):
+        more = len(first) - len(shown) + sum(1 for _ in lines)
+        print_table(columns, shown)
         print(f"and {more:,} more rows; --csv and --json print all")
         return
-    texts = table_lines(columns, first, terminal_width(sys.stdout))
-    print("\n".join(texts))
+    print("\n".join(table_lines(columns, first, width)))
     if len(first) < _MEASURED:
         return
     widths, right = column_widths(columns, first)
     for line in lines:
         print(table_line([escaped(cell(value)) for value in line], widths, right))
+
+
+def _first_rows(columns: Sequence[str], rows: list[Row], width: int) -> list[Row]:
+    """The rows that a terminal gets: fewer where each is a list of its own."""
+    shown = rows[:_SHOWN]
+    lines = len(table_lines(columns, shown, width))
+    return shown if lines <= _SHOWN + 1 else rows[: max(1, _SHOWN // (len(columns) + 1))]
 
 
 def _object(columns: Sequence[str], line: Sequence[Any]) -> str:

@@ -18,6 +18,8 @@ from opscope.judge.training_check import SeenStep, TrainingCheck
 from opscope.judge.wiring import comes_of
 from opscope.stats.record import INPUT, OUTPUT
 
+WRITTEN = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "zero")
+"""Operators that make a value of one number."""
 _FAR = 16
 _UNKNOWN, _PARTLY = (-1, -1), (-2, -2)
 

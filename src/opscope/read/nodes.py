@@ -13,6 +13,8 @@ from opscope.events import IO, TRAINING_GRAPH, Node, Phase
 from opscope.names import ROOT, ends_with, last_part, last_parts
 
 _SHOWN = 20
+_CLOSE = 0.65
+"""So alike a name must be to be what was meant; 0.5 finds `sin-op0` for `nope`."""
 _ADDRESS = re.compile(
     r"(?P<node>.+?)(?::(?:(?P<io>input|output):)?(?P<slot>\d+))?(?:@(?P<pass>\d{1,9}))?"
 )
@@ -120,9 +122,9 @@ def _missing(text: str, nodes: Collection[Node], run: str = "RUN") -> str:
     names = {node.name: node.name for node in nodes}
     names |= {last_parts(node.name, 2): node.name for node in nodes}
     names |= {last_part(node.name): node.name for node in nodes}
-    close = difflib.get_close_matches(text, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(text, names, n=3, cutoff=_CLOSE)
+    every = f"list them with: opscope nodes {run}"
     if not close:
-        return f"no node matches {text}; list them with: opscope nodes {run}"
-    return "\n".join(
-        [f"no node matches {text}; did you mean", *(f"  {escaped(names[c])}" for c in close)]
-    )
+        return f"no node matches {text}; {every}"
+    found = dict.fromkeys(f"  {escaped(names[c])}" for c in close)
+    return "\n".join([f"no node matches {text}; did you mean", *found, f"or {every}"])

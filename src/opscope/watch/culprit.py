@@ -44,10 +44,23 @@ def _of_output(tensor: Any, slot: int, values: Mapping[str, Any]) -> Iterator[st
     index = first_bad(tensor) if tensor is not None and tensor.dim() else []
     if not index:
         return
-    same = [key for key, v in values.items() if key[:5] == "input" and v.shape == tensor.shape]
-    there = [f"{key.replace('.', ' ')} is {values[key][tuple(index)].item():.6g}" for key in same]
+    inputs = {key.replace(".", " "): v for key, v in values.items() if key[:5] == "input"}
+    same = {key: v for key, v in inputs.items() if _is_spread(v.shape, tensor.shape)}
+    there = [f"{key} is {_element(v, index):.6g}" for key, v in same.items()]
     where = f", where {' and '.join(there[:_SHOWN])}" if there else ""
     yield f"output {slot} is bad first at {index}{where}"
+
+
+def _is_spread(shape: Sequence[int], over: Sequence[int]) -> bool:
+    """Whether a value of this shape has an element for each of another one."""
+    pairs = zip(shape, over, strict=False)
+    return len(shape) == len(over) and all(a in (1, b) for a, b in pairs)
+
+
+def _element(tensor: Any, index: Sequence[int]) -> float:
+    """The element for a place in what a value is spread over."""
+    place = tuple(min(i, size - 1) for i, size in zip(index, tensor.shape, strict=True))
+    return float(tensor[place].item())
 
 
 def _zero_parameters(birth: Birth, values: Mapping[str, Any]) -> Iterator[str]:

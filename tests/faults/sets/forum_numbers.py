@@ -64,7 +64,7 @@ def sentence_of_padding_alone(fixed: bool) -> None:
     fit(model, loss_of)
 
 
-@fault("addmm", "mm", "linear", "matmul")
+@fault("mul", "addmm", "mm", "linear", "matmul")
 def sums_beyond_half_precision(fixed: bool) -> None:
     """float16 ends at 65504, bfloat16 does not."""
     body, head = nn.Linear(6, 512), nn.Linear(512, 1)

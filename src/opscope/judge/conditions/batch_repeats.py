@@ -9,7 +9,7 @@ import numpy as np
 from opscope.calls import Calls
 from opscope.events import DATA_GRAPH
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, data_inputs
+from opscope.judge.graph_check import WRITTEN, GraphCheck, Spot, data_inputs, maker
 from opscope.judge.history import signature
 from opscope.judge.origin.operators import is_in_loader
 from opscope.judge.outcome import Params
@@ -42,7 +42,8 @@ class BatchRepeats(GraphCheck):
         """Yield the layers that read a batch."""
         self._has_loader |= any(n.graph == DATA_GRAPH or is_in_loader(n) for n in calls.nodes)
         for call, node, slot in data_inputs(calls, *_PRODUCTS):
-            yield Spot(call, node, str(slot))
+            if not _is_starting_state(calls, call, slot):
+                yield Spot(call, node, str(slot))
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
         """Find batches that say nothing, or nothing new."""
@@ -74,6 +75,13 @@ class BatchRepeats(GraphCheck):
         table = self.shape(self.input_row(step, spot.call, 0)) or (0,)
         whole = base_type(spot.node) == "embedding" and table[0] > _SMALL
         return bool(whole and row["min_int"] == row["max_int"])
+
+
+def _is_starting_state(calls: Calls, call: int, slot: int) -> bool:
+    """Whether an input is written by a module itself, as recurrent layers begin with zeros."""
+    made = maker(calls, call, slot)
+    node = None if made is None else calls.nodes[made]
+    return node is not None and base_type(node) in WRITTEN and "/" in node.scope
 
 
 def _least(row: np.void) -> float:

@@ -21,6 +21,9 @@ _LOGITS = "binary_cross_entropy_with_logits"
 _PROBABILITIES = ("binary_cross_entropy", "mse_loss")
 _ROUNDING = 1e-3
 _LOG, _CLASSES, _SINGLE, _DIVERGENCE = "log-probabilities", "classes", "single", "divergence"
+_ATTENTION = "attention"
+_VIEWS = ("view", "_unsafe_view", "expand", "reshape", "clone", "_to_copy", "native_dropout", "mul")
+"""What leaves the last dimension where it is; dropout is a product on the CPU."""
 
 
 class LossActivation(GraphCheck):
@@ -47,6 +50,10 @@ class LossActivation(GraphCheck):
             made = maker(calls, call, 0)
             if made is not None and base_type(calls.nodes[made]) in _SOFT[:2]:
                 yield Spot(made, calls.nodes[made], _SINGLE)
+        for call, _ in forward_calls(calls, "bmm"):
+            made = _weights_of(calls, call)
+            if made is not None:
+                yield Spot(made, calls.nodes[made], _ATTENTION)
         for call, node in forward_calls(calls, "xlogy"):
             if _is_given_probabilities(calls, call):
                 yield Spot(call, node, _DIVERGENCE)
@@ -57,6 +64,8 @@ class LossActivation(GraphCheck):
             return self._judge_logarithms(step, spot)
         if spot.kind in (_CLASSES, _SINGLE):
             return self._judge_dimension(step, spot)
+        if spot.kind == _ATTENTION:
+            return self._judge_attention(step, spot)
         if spot.kind == _DIVERGENCE:
             return (
                 "kl_div is given probabilities as its input, but expects their logarithms: use "
@@ -101,6 +110,19 @@ class LossActivation(GraphCheck):
             "for the classes: use dim=1, or cross_entropy on the logits"
         )
 
+    def _judge_attention(self, step: SeenStep, spot: Spot) -> str | None:
+        """Find weights of a sum that are shares along another dimension than it is over."""
+        shape, dim = self.shape(step.row(spot.call, OUTPUT, 0)), _dimension(spot.node)
+        if not shape or dim is None or not -len(shape) <= dim < len(shape):
+            return None
+        dim %= len(shape)
+        if dim >= len(shape) - 2:
+            return None
+        return (
+            f"softmax is over dimension {dim} of {list(shape)}, but the product with the values "
+            f"sums over the last one: the weights of a sum do not add up to 1; use dim=-1"
+        )
+
     def _given_shape(self, step: SeenStep, spot: Spot) -> tuple[int, ...] | None:
         """The shape of what the loss reads, which may be another view."""
         calls = step.calls
@@ -115,6 +137,20 @@ def _dimension(node: Node) -> int | None:
         return int(node.arguments.get("dim", ""))
     except ValueError:
         return None
+
+
+def _weights_of(calls: Calls, call: int) -> int | None:
+    """The softmax that a product reads first, through what leaves its dimensions in their order."""
+    for _ in range(len(_VIEWS)):
+        place = next(iter(feeding(calls, call)), None)
+        if place is None:
+            return None
+        call, op = place[0], base_type(calls.nodes[place[0]])
+        if op in _SOFT[:2]:
+            return call
+        if op not in _VIEWS:
+            return None
+    return None
 
 
 def _made_by(calls: Calls, call: int) -> str:

@@ -16,6 +16,10 @@ _TURNS = 0.85
 """A random series turns in two steps of three."""
 
 
+_LEVEL, _FIRST = 0.25, 5
+"""Far below where the loss began, batches differ by much of it though training goes well."""
+
+
 def oscillates(losses: Sequence[float], params: Params) -> bool:
     """Return whether losses go up and down in turn, by much of their size."""
     moves = [after - before for before, after in pairwise(losses)]
@@ -32,6 +36,7 @@ class LossOscillates(TrainingCheck):
 
     def start(self) -> None:
         """No loss has been seen."""
+        self._first: list[float] = []
         self._window: deque[float] = deque(maxlen=int(self.watchpoint.params[STEPS]))
 
     def check(self, step: SeenStep) -> Iterator[Hit]:
@@ -42,7 +47,11 @@ class LossOscillates(TrainingCheck):
         self.training.checked(self.watchpoint)
         window = self._window
         window.append(loss)
+        if len(self._first) < _FIRST:
+            self._first.append(abs(loss))
         if len(window) < (window.maxlen or 0) or not oscillates(window, self.watchpoint.params):
+            return
+        if middle([abs(each) for each in window]) < _LEVEL * middle(self._first):
             return
         self.told.add("")
         message = (

@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.calls import Calls
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter
-from opscope.judge.graph_check import GraphCheck, Spot, forward_calls, maker
+from opscope.judge.graph_check import WRITTEN, GraphCheck, Spot, forward_calls, maker
 from opscope.judge.outcome import Params
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep
@@ -16,11 +16,13 @@ from opscope.stats.record import FLOAT
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
-_WRITTEN = ("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "full", "full_like", "zero")
-"""Labels that are written there are meant: in contrastive losses the first one is the match."""
 _ROUNDING = 1e-2
 _FEW = 4
 """Fewer labels than these may well be equal."""
+
+
+_MIXED = 0.1
+"""Of data that is sorted by class, so few batches have more than one: where the next one begins."""
 
 
 def is_constant(steps: int, params: Params) -> bool:
@@ -34,8 +36,8 @@ class LossTarget(GraphCheck):
     def start(self) -> None:
         """No label has been seen."""
         super().start()
-        self._constant: dict[int, tuple[int, int]] = {}
-        """By node: the class of all labels so far, and in how many steps."""
+        self._labels: dict[int, list[int | None]] = {}
+        """By node: the class of all labels of each step so far, None where there were several."""
 
     def find(self, calls: Calls) -> Iterator[Spot]:
         """Yield losses with targets."""
@@ -46,7 +48,8 @@ class LossTarget(GraphCheck):
                 yield Spot(call, node, "shares")
         for call, node in forward_calls(calls, *_CLASSES):
             made = maker(calls, call, 1)
-            if made is None or base_type(calls.nodes[made]) not in _WRITTEN:
+            # Labels that are written there are meant: the first may be the match of a contrast.
+            if made is None or base_type(calls.nodes[made]) not in WRITTEN:
                 yield Spot(call, node, "classes")
 
     def judge(self, step: SeenStep, spot: Spot) -> str | None:
@@ -81,16 +84,26 @@ class LossTarget(GraphCheck):
             "binary_cross_entropy_with_logits"
         )
 
-    def _judge_classes(self, spot: Spot, low: int, high: int, row: object) -> str | None:
-        known, steps = self._constant.get(spot.node.id, (low, 0))
-        if low != high or low != known or int(row["count"]) < _FEW:  # type: ignore[index]
-            self.told.add(str(spot.node.id))  # there are several classes: nothing more to look for
+    def _judge_classes(self, spot: Spot, low: int, high: int, row: np.void) -> str | None:
+        labels = self._labels.setdefault(spot.node.id, [])
+        labels.append(low if low == high else None)
+        steps, mixed = len(labels), labels.count(None)
+        if mixed > _MIXED * self.watchpoint.params[STEPS] or row["count"] < _FEW:
+            self.told.add(str(spot.node.id))  # classes come together: nothing more to look for
             return None
-        self._constant[spot.node.id] = low, steps + 1
-        if not is_constant(steps + 1, self.watchpoint.params):
+        if not is_constant(steps, self.watchpoint.params):
+            return None
+        classes = len({label for label in labels if label is not None})
+        if classes > 1:
+            return (
+                f"the labels of a batch are all of one class in {steps - mixed} of {steps} steps, "
+                f"of {classes} classes in turn; expected are batches of several: the data is "
+                "sorted by class, shuffle it (DataLoader(…, shuffle=True))"
+            )
+        if mixed:
             return None
         return (
-            f"all labels have been {low} in each of {steps + 1} steps: is the data sorted by "
+            f"all labels have been {low} in each of {steps} steps: is the data sorted by "
             "class, or read wrongly?"
         )
 

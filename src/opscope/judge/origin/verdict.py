@@ -345,7 +345,7 @@ def _shown(value: dict[str, Any]) -> str:
         for k, w in (("nan", "NaN"), ("posinf", "+Inf"), ("neginf", "-Inf"))
         if value[k]
     ]
-    zeros = [f"{value['zero']} zeros"] if value["zero"] else []
+    zeros = [f"{value['zero']} zero{'s' if value['zero'] > 1 else ''}"] if value["zero"] else []
     numbers = " ".join(f"{k} {value[k] + 0.0:.6g}" for k in ("min", "max", "mean"))  # no -0
     return ", ".join([head, numbers, *zeros, *bad])
 

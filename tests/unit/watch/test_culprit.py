@@ -1,0 +1,28 @@
+"""The element to blame, where inputs are spread over others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from opscope.watch.culprit import _of_output
+
+
+def said(**values: Any) -> str:
+    named = {key.replace("_", "."): value for key, value in values.items()}
+    return "; ".join(_of_output(named["output.0"], 0, named))
+
+
+def test_a_divisor_that_is_spread_over_a_row() -> None:
+    above, below = torch.ones(3, 1, 4), torch.tensor([1.0, 0.0, 2.0]).view(3, 1, 1)
+    assert said(input_0=above, input_1=below, output_0=above / below) == (
+        "output 0 is bad first at [1, 0, 0], where input 0 is 1 and input 1 is 0"
+    )
+
+
+def test_inputs_of_another_form_are_left_out() -> None:
+    bad = torch.full((2, 2), torch.inf)
+    assert said(input_0=torch.ones(2, 3), input_1=torch.ones(2), output_0=bad) == (
+        "output 0 is bad first at [0, 0]"
+    )
