@@ -17,7 +17,7 @@ Settings = tuple[tuple[str, float], ...]
 
 
 def group_facts(names: Names, optimizer: Optimizer, alone: bool) -> list[GroupFact]:
-    """Return the settings that an optimizer has for its parameters; groups with the same settings are one.
+    """Return the settings of an optimizer; groups of parameters with the same ones are one.
 
     Only torch's own classes, and those derived of them, mean by a setting what is known here.
     """

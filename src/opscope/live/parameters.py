@@ -72,7 +72,7 @@ class ParameterHistory:
         )
 
     def changes(self, step: int, tolerances: Sequence[Tolerance]) -> list[Changed]:
-        """Return the distance of the kept parameters that a step used from those of the step before.
+        """Return how far the kept parameters of a step are from those of the step before.
 
         A step uses parameters as the one before has left them.
         """

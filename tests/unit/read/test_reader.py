@@ -69,7 +69,10 @@ def test_nodes(run: Reader, query: str, options: dict[str, object], count: int) 
     assert len(run.select_nodes(query, **options)) == 2 * count  # type: ignore[arg-type]
 
 
-def test_wrong_questions(run: Reader, dump: Reader, tmp_path: Path) -> None:
+def test_wrong_questions(
+    run: Reader, dump: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where there are no runs
     with pytest.raises(OpscopeError, match="must be one of name, line"):
         run.select_nodes("x", by="stack")
     with pytest.raises(OpscopeError, match="is no regular expression"):
