@@ -19,7 +19,14 @@ from opscope.rundir import layout
 from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.orders import OrderBook
-from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
+from opscope.rundir.records import (
+    edges_record,
+    further_records,
+    node_record,
+    now,
+    stack_record,
+    step_record,
+)
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
 from opscope.rundir.step_log import LEAST, StepLog
@@ -94,6 +101,8 @@ class RankFiles:
         else:
             self._linked = step, calls
             line |= {"changes": calls.changes.tolist(), "crossings": calls.crossings.tolist()}
+            if calls.further:
+                line["further"] = further_records(calls.further)
         self._links.append_plain(line)
 
     def break_off(self, why: str) -> None:
