@@ -29,7 +29,7 @@ from opscope.rundir.records import (
 )
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
-from opscope.rundir.step_log import LEAST, StepLog
+from opscope.rundir.step_log import StepLog, limit_within
 
 
 class RankFiles:
@@ -49,7 +49,7 @@ class RankFiles:
         self._nodes = self._open_lines(layout.NODES)
         self._stacks = self._open_lines(layout.STACKS)
         self._shapes = self._open_lines(layout.SHAPES)
-        self._steps = StepLog(self.path / layout.STEPS, limit=max(budget // 64, LEAST))
+        self._steps = StepLog(self.path / layout.STEPS, limit_within(budget))
         self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._links = self._open_lines(layout.LINKS, limit=budget // 16)
