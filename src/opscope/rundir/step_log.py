@@ -26,7 +26,7 @@ _FEW = 4
 
 
 def limit_within(budget: int) -> int:
-    """How many bytes the file may have in a run of this budget."""
+    """Return how many bytes the file may have in a run of this budget."""
     return max(budget // _SHARE, _LEAST)
 
 
