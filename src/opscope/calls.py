@@ -17,6 +17,8 @@ from opscope.native import shared
 
 MOST_VARIANTS = shared.MOST_VARIANTS
 """So many ways in which the inputs of a node come about are told apart."""
+MOST_FURTHER = shared.MOST_FURTHER
+"""So many sources of calls that are of none of these ways are kept in a step."""
 
 
 class Calls:
@@ -47,6 +49,9 @@ class Calls:
         self.crossings = array("q")
         """A call, the slot of an input and the call it comes from, in turn, where that is not the
         latest one of its node."""
+        self.further: dict[int, list[Source]] = {}
+        """By call: where its inputs come from, if its node has had more variants of sources than
+        are kept, and this is none of them. There is a change to -1 at each such call."""
         self.renewed: list[Node] = []
         """Nodes with new variants of sources, or with outputs that have to do with a parameter."""
         self.variant_after: Callable[[Node], int] = _latest
@@ -137,6 +142,8 @@ class Calls:
         if changes is None:
             return sources_in(node, self.variant_after(node))
         at = bisect_right(changes, call, key=_call_of)
+        if at and changes[at - 1].after < 0:
+            return self.further.get(call, [])
         return sources_in(node, changes[at - 1].after if at else changes[0].before)
 
     def variant_before(self, node: Node) -> int:
@@ -147,7 +154,7 @@ class Calls:
     def is_wired_like(self, other: Calls) -> bool:
         """Tell whether the same calls were made, with the same calls as inputs."""
         same = self.changes == other.changes and self.crossings == other.crossings
-        return same and self.is_like(other)
+        return same and self.further == other.further and self.is_like(other)
 
     def producer(self, call: int, slot: int) -> int | None:
         """The call whose output an input is; None if it came from outside the step."""
@@ -229,6 +236,8 @@ def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> 
             calls.renewed.append(node)
         else:
             node.variant = -1
+            if sum(map(len, calls.further.values())) + len(sources) <= MOST_FURTHER:
+                calls.further[call] = sources
     calls.changes.extend((call, node.id, before, node.variant))
 
 

@@ -163,7 +163,8 @@ class Hook:
     def begin(self) -> None:
         """A step's data is in other objects now."""
         calls = self._watch.calls
-        self._module.begin(calls.nodes, calls.renewed, calls.passes, self._watch.step)
+        lists = calls.nodes, calls.renewed, calls.passes, calls.further
+        self._module.begin(*lists, self._watch.step)
         self.set_passes()
 
     def set_passes(self) -> None:

@@ -182,7 +182,7 @@ class OperatorWatch:
                 codes = (frame.f_code, user.f_code) if frame and user else ()
                 self.book.place(key, serial, node, codes)
             index = self._add_call(node, number)
-            if sources != node.sources:
+            if node.variant < 0 or sources != node.sources:
                 note_sources(self.calls, index, node, sources)
         if self._late and not operator.asynchronous:
             self.delivery.deliver_late(tensors[1:] if operator.completes else tensors)

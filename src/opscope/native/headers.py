@@ -66,13 +66,14 @@ def _dtype_numbers() -> str:
 
 def _capture() -> str:
     wants = ("INPUT_STATS", "OUTPUT_STATS", "INPUT_VALUES", "OUTPUT_VALUES", "OUTSIDE_STATS")
+    most = ("MOST_VARIANTS", "MOST_FURTHER", "MOST_NODES")
     limits = {"kMany": shared.MANY_OUTPUTS}
     return _header(
         "What the observer and capture in Python must agree on.",
         _enum("Phase", _named(*_PHASES)),
         _enum("Kind", _named("NEW", "SEVERAL", "VIEW", "WRITE", "NOTHING", "GENERAL")),
         _enum("Want", _named(*wants, "PARAMETERS", "ARGUMENTS")),
-        _constants("long", _named("MOST_VARIANTS", "MOST_NODES", "KEPT_NUMBERS") | limits),
+        _constants("long", _named(*most, "KEPT_NUMBERS") | limits),
     )
 
 

@@ -87,6 +87,8 @@ OUTSIDE_STATS, PARAMETERS, ARGUMENTS = 16, 32, 64
 """The things a sink can want of a node: events.py."""
 MOST_VARIANTS = 64
 """So many ways in which the inputs of a node come about are told apart: calls.py."""
+MOST_FURTHER = 1 << 16
+"""So many sources of calls that none of them is true of are kept in a step."""
 MOST_NODES = 64
 """So many nodes a call site has in a pass: capture/node_book.py."""
 KEPT_NUMBERS = 1 << 16

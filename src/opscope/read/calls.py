@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls, sources_in
-from opscope.events import Node, Phase, Stack
+from opscope.events import Node, Phase, Source, Stack
 from opscope.read.checked import CALLS
+from opscope.read.graph import SourceLine, source_of
 from opscope.read.step_lines import LinksLine, StepLine
 
 Records = NDArray[np.void]
@@ -26,9 +28,10 @@ class Links(NamedTuple):
 
     changes: array[int]
     crossings: array[int]
+    further: Mapping[int, list[SourceLine]]
 
 
-_NO_LINKS = Links(array("q"), array("q"))
+_NO_LINKS = Links(array("q"), array("q"), {})
 
 
 class Variant(NamedTuple):
@@ -46,6 +49,8 @@ class LinkBook:
         self._of_step: dict[int, Links] = {}
         self.variants: dict[int, list[Variant]] = {}
         """By node: which variants its sources have been, in order, if there were several."""
+        self._shared: dict[Hashable, Calls] = {}
+        self._shared_of: tuple[object, object] = None, None
 
     def with_more(self, lines: Iterable[LinksLine]) -> LinkBook:
         """The same with the links of more lines."""
@@ -63,7 +68,7 @@ class LinkBook:
         if line.like is not None:
             links = self._of_step.get(line.like, _NO_LINKS)
         else:
-            links = Links(array("q", line.changes), array("q", line.crossings))
+            links = Links(array("q", line.changes), array("q", line.crossings), line.further)
         self._of_step[step] = links
         flat = links.changes
         for call, node, before, after in zip(*(flat[n::4] for n in range(4)), strict=True):
@@ -75,22 +80,52 @@ class LinkBook:
         for number, history in self.variants.items():
             if (node := nodes.get(number)) is not None:
                 node.variant = history[-1].variant
-                node.sources = sources_in(node, node.variant)
+                node.sources = self._sources(node, history[-1], nodes)
+
+    def _sources(self, node: Node, last: Variant, nodes: Nodes) -> list[Source]:
+        if last.variant >= 0:
+            return sources_in(node, last.variant)
+        further = self._of_step.get(last.step, _NO_LINKS).further.get(last.call, ())
+        return [source_of(source, nodes) for source in further]
 
     def of(self, line: StepLine, orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
-        """The calls of a step, from its line."""
-        stretches = line.orders or []
+        """The calls of a step, from its line; steps that are alike in all have the same."""
+        if self._shared_of[0] is not orders or self._shared_of[1] is not nodes:
+            self._shared, self._shared_of = {}, (orders, nodes)
+        stretches = tuple(map(tuple, line.orders or ()))
+        links = id(self._of_step.get(line.step, _NO_LINKS))
+        alike = stretches, line.operators, line.passes, links, self._changes_until(line.step)
+        calls = self._shared.get(alike)
+        if calls is None:
+            calls = self._shared[alike] = self._made(line, stretches, orders, nodes)
+        return calls
+
+    def _changes_until(self, step: int) -> int:
+        """Between steps of the same number no node has changed its variant."""
+        return bisect_right(self._changing, step)
+
+    @cached_property
+    def _changing(self) -> list[int]:
+        return sorted({each.step for history in self.variants.values() for each in history})
+
+    def _made(
+        self,
+        line: StepLine,
+        stretches: Sequence[Sequence[int]],
+        orders: Mapping[int, Sequence[int]],
+        nodes: Nodes,
+    ) -> Calls:
         count = sum(len(orders.get(order, ())) * times for order, _, times in stretches)
         if count != line.operators:
-            stretches, count = [], 0  # they were not kept, or are damaged
+            stretches, count = (), 0  # they were not kept, or are damaged
         passes = line.passes if count else 1
         calls = Calls(
             load=lambda: _calls(stretches, orders, nodes),
             count=count,
             pass_count=passes,
-            order=tuple(map(tuple, stretches)) or None,
+            order=stretches or None,
         )
-        return self._linked(calls, line.step)
+        return self._linked(calls, line.step, nodes)
 
     def of_rows(self, step: int, records: Records, nodes: Nodes) -> Calls:
         """The calls of a step that was not finished, as far as there are rows of them."""
@@ -98,10 +133,15 @@ class LinkBook:
         found = [_UNKNOWN] * (int(records["call"].max()) + 1 if len(records) else 0)
         for call, node in zip(records["call"].tolist(), records["node"].tolist(), strict=True):
             found[call] = nodes.get(node, _UNKNOWN)
-        return self._linked(Calls(found), step)
+        return self._linked(Calls(found), step, nodes)
 
-    def _linked(self, calls: Calls, step: int) -> Calls:
-        calls.changes, calls.crossings = self._of_step.get(step, _NO_LINKS)
+    def _linked(self, calls: Calls, step: int, nodes: Nodes) -> Calls:
+        links = self._of_step.get(step, _NO_LINKS)
+        calls.changes, calls.crossings = links.changes, links.crossings
+        calls.further = {
+            call: [source_of(source, nodes) for source in sources]
+            for call, sources in links.further.items()
+        }
         calls.variant_after = self._variant_after(step)
         return calls
 

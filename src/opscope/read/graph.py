@@ -43,6 +43,10 @@ class _Output(NamedTuple):
     slot: int
 
 
+SourceLine = _Output | Outside
+"""Where an input comes from, as it stands in a file."""
+
+
 class _Label(NamedTuple):
     """The label of an output."""
 
@@ -56,7 +60,7 @@ class Ends(NamedTuple):
     """Variants of the inputs of a node, and its outputs, as they stand in a file."""
 
     node: int
-    variants: list[list[_Output | Outside]]
+    variants: list[list[SourceLine]]
     labels: list[_Label]
 
 
@@ -104,7 +108,7 @@ def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
         with_grad=line.flag("with_grad", True),
         arguments=line.texts("arguments"),
     )
-    ends = Ends(node.id, [_sources_in(line, line.items("sources"))], _labels(line))
+    ends = Ends(node.id, [sources_line(line)], _labels(line))
     return NodeLine(node, line.node_or_none("forward"), ends)
 
 
@@ -114,6 +118,11 @@ def edges_line(line: Fields) -> Ends:
     if len(variants) > MOST_VARIANTS or not all(type(each) is list for each in variants):
         line.refuse("variants", f"must be a list of at most {MOST_VARIANTS} lists")
     return Ends(line.node("node"), [_sources_in(line, each) for each in variants], _labels(line))
+
+
+def sources_line(line: Fields) -> list[SourceLine]:
+    """The sources of a call."""
+    return _sources_in(line, line.items("sources"))
 
 
 def _labels(line: Fields) -> list[_Label]:
@@ -131,7 +140,7 @@ def _label(output: Fields) -> _Label:
     )
 
 
-def _sources_in(line: Fields, sources: list[Any]) -> list[_Output | Outside]:
+def _sources_in(line: Fields, sources: list[Any]) -> list[SourceLine]:
     """Sources of a line; most are outputs of nodes, and taken as they are if they can be."""
     outputs = [_output_in(source) for source in sources]
     if None not in outputs:
@@ -150,7 +159,7 @@ def _output_in(source: Any) -> _Output | None:
     return _Output(node, slot) if is_there else None
 
 
-def _source_line(source: Fields) -> _Output | Outside:
+def _source_line(source: Fields) -> SourceLine:
     if "kind" in source:
         return Outside(source.text("kind"), source.text("name"), source.text("subject"))
     return _Output(source.node("node"), source.integer("slot", below=SLOTS))
@@ -158,14 +167,15 @@ def _source_line(source: Fields) -> _Output | Outside:
 
 def _connect(node: Node, ends: Ends, nodes: Nodes) -> None:
     for variant in ends.variants[: MOST_VARIANTS - len(node.variants)]:
-        node.variants.append([_source(source, nodes) for source in variant])
+        node.variants.append([source_of(source, nodes) for source in variant])
     for label in ends.labels:
         output = _output(node, label.slot)
         output.parameter, output.subject = label.parameter, label.subject
         output.uninitialised = label.uninitialised
 
 
-def _source(source: _Output | Outside, nodes: Nodes) -> Source:
+def source_of(source: SourceLine, nodes: Mapping[int, Node]) -> Source:
+    """The source that a line tells of."""
     if isinstance(source, Outside):
         return source
     node = nodes.get(source.node)

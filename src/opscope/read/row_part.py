@@ -175,7 +175,7 @@ def _index_in(file: StatFile) -> Any:
 
 
 def _do_without(path: Path, file: StatFile, error: OSError) -> None:
-    """Say that something beside rows cannot be read: that will do, if they are there."""
+    """Go on without what belongs to a file of rows and cannot be read, if the rows are there."""
     if not isinstance(error, FileNotFoundError):
         say_once(f"{path} {why(error)}; left out")
     elif not file.rows.exists():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from opscope.calls import MOST_FURTHER
 from opscope.read.checked import CALLS, NODES, SMALL, Fields
+from opscope.read.graph import SourceLine, sources_line
 from opscope.value_type import ValueType
 
 _SIZES = 1 << 63
@@ -64,17 +66,21 @@ class LinksLine(NamedTuple):
     like: int | None
     changes: list[int]
     crossings: list[int]
+    further: dict[int, list[SourceLine]]
+    """By call: its sources, where they are told call by call."""
 
 
 def links_line(line: Fields) -> LinksLine:
     """Return what `opscope.calls` calls changes and crossings."""
     step = line.integer("step", -SMALL, SMALL)
     if "like" in line:
-        return LinksLine(step, line.integer("like", -SMALL, SMALL), [], [])
+        return LinksLine(step, line.integer("like", -SMALL, SMALL), [], [], {})
     changes, crossings = line.integers("changes", low=-1), line.integers("crossings")
     if len(changes) % 4 or len(crossings) % 3:
         line.refuse("changes", "must have four numbers for each change, and crossings three")
-    return LinksLine(step, None, changes, crossings)
+    further = line.objects("further", MOST_FURTHER) if "further" in line else []
+    of_calls = {each.integer("call", below=CALLS): sources_line(each) for each in further}
+    return LinksLine(step, None, changes, crossings, of_calls)
 
 
 def _orders(line: Fields) -> list[list[int]]:

@@ -19,10 +19,17 @@ from opscope.rundir import layout
 from opscope.rundir.ending import Ending, in_words
 from opscope.rundir.jsonlines import JsonLines, encode
 from opscope.rundir.orders import OrderBook
-from opscope.rundir.records import edges_record, node_record, now, stack_record, step_record
+from opscope.rundir.records import (
+    edges_record,
+    further_records,
+    node_record,
+    now,
+    stack_record,
+    step_record,
+)
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.sources import SourceCopies
-from opscope.rundir.step_log import LEAST, StepLog
+from opscope.rundir.step_log import StepLog, limit_within
 
 
 class RankFiles:
@@ -42,7 +49,7 @@ class RankFiles:
         self._nodes = self._open_lines(layout.NODES)
         self._stacks = self._open_lines(layout.STACKS)
         self._shapes = self._open_lines(layout.SHAPES)
-        self._steps = StepLog(self.path / layout.STEPS, limit=max(budget // 64, LEAST))
+        self._steps = StepLog(self.path / layout.STEPS, limit_within(budget))
         self._orders = OrderBook(self._open_lines(layout.ORDERS, limit=budget // 16))
         self._edges = self._open_lines(layout.EDGES, limit=budget // 16)
         self._links = self._open_lines(layout.LINKS, limit=budget // 16)
@@ -94,6 +101,8 @@ class RankFiles:
         else:
             self._linked = step, calls
             line |= {"changes": calls.changes.tolist(), "crossings": calls.crossings.tolist()}
+            if calls.further:
+                line["further"] = further_records(calls.further)
         self._links.append_plain(line)
 
     def break_off(self, why: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +38,14 @@ def edges_record(node: Node, first: int) -> dict[str, Any]:
     """One line of edges.jsonl: its outputs, and variants of its sources from `first` on."""
     variants = [[_source_record(source) for source in v] for v in node.variants[first:]]
     return {"node": node.id, "variants": variants, "outputs": _output_records(node)}
+
+
+def further_records(further: Mapping[int, list[Source]]) -> list[dict[str, Any]]:
+    """The sources of calls, for links.jsonl."""
+    return [
+        {"call": call, "sources": [_source_record(source) for source in sources]}
+        for call, sources in further.items()
+    ]
 
 
 def stack_record(stack: Stack) -> dict[str, Any]:

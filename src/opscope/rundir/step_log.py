@@ -2,8 +2,8 @@
 
 When there is no room left the file is replaced by one in which the newer part is whole, and of what
 is older every 2nd step is kept, then every 4th, every 8th and so on, each over a stretch twice as
-long as the one before. Steps are counted from the first, as those of the rows are, so that steps
-that keep their rows keep their lines.
+long as the one before. Steps are counted from the first, as those of the rows are, so that those
+that are kept of either are mostly the same.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ from opscope.rundir.jsonlines import JsonLines
 
 _FULL_AGAIN = 3 / 4
 """The share of the room that may be taken after thinning: else it would be due again at once."""
-LEAST = 1 << 20
-"""The bound of the least budget."""
+_SHARE = 512
+"""The file may take so small a part of the budget: all its lines are read when a run is opened."""
+_LEAST = 1 << 20
 _FEW = 4
 """With so few lines nothing is thinned, however little room there is."""
+
+
+def limit_within(budget: int) -> int:
+    """Return how many bytes the file may have in a run of this budget."""
+    return max(budget // _SHARE, _LEAST)
 
 
 class StepLog:

@@ -14,7 +14,7 @@ from made_run import MadeRun
 from opscope.read.run import open_run
 from opscope.read.summary import summarize
 from opscope.rundir.jsonlines import LineTail
-from opscope.rundir.step_log import StepLog
+from opscope.rundir.step_log import StepLog, limit_within
 
 LIMIT = 20_000
 
@@ -96,7 +96,7 @@ def test_whoever_follows_sees_every_step_though_the_file_is_replaced(tmp_path: P
 def test_a_run_of_many_steps_is_read_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opscope.rundir.rank_files.LEAST", 1 << 16)
+    monkeypatch.setattr("opscope.rundir.step_log._LEAST", 1 << 16)
     made = MadeRun(tmp_path, budget=1 << 20).open()
     made.step(0)
     followed = open_run(tmp_path).rank(0)
@@ -117,3 +117,24 @@ def test_a_run_of_many_steps_is_read_and_counted(
     assert len(steps) < 500 and steps[0] == 0 and steps[-1] == 1499
     assert summarize(open_run(tmp_path)).steps == 1500
     assert rank.steps[-1].losses[0].value == 1 / 1500
+
+
+def test_a_step_whose_line_was_left_out_still_has_its_rows(tmp_path: Path) -> None:
+    made = MadeRun(tmp_path).open()
+    for step in range(40):
+        made.step(step)
+    made.writer.close()
+    path = tmp_path / "rank_0" / "steps.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:4:2] + lines[4:]))
+    rank = open_run(tmp_path).rank(0)
+    assert [record.step for record in rank.steps[:3]] == [0, 2, 4]
+    assert rank.recorded_steps == list(range(40))
+    rows = rank.stats(steps={1})
+    calls = rank.calls(1, rows)
+    assert {calls.nodes[call].id for call in rows["call"]} == set(rows["node"].tolist())
+
+
+@pytest.mark.parametrize(("budget", "limit"), [(2 << 30, 4 << 20), (1 << 20, 1 << 20)])
+def test_opening_a_run_reads_a_few_megabytes_of_steps(budget: int, limit: int) -> None:
+    assert limit_within(budget) == limit

@@ -139,10 +139,10 @@ PyObject* py_configure(PyObject*, PyObject* settings) {
 }
 
 PyObject* py_begin(PyObject*, PyObject* arguments) {
-  PyObject *order = nullptr, *renewed = nullptr, *passes = nullptr;
+  PyObject *order = nullptr, *renewed = nullptr, *passes = nullptr, *further = nullptr;
   long step = 0;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!l", &PyList_Type, &order, &PyList_Type, &renewed,
-                        &PyList_Type, &passes, &step)) {
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O!l", &PyList_Type, &order, &PyList_Type, &renewed,
+                        &PyList_Type, &passes, &PyDict_Type, &further, &step)) {
     return nullptr;
   }
   return guarded([&] {
@@ -150,6 +150,8 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
     hook->order = Ref::share(order);
     hook->renewed = Ref::share(renewed);
     hook->passes = Ref::share(passes);
+    hook->further = Ref::share(further);
+    hook->further_size = 0;
     hook->step = step;
     hook->last_pass = 0;
     hook->repeats = false;
@@ -424,7 +426,7 @@ PyObject* py_counts(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"configure", py_configure, METH_O, "Begin a capture: its classes and callbacks."},
-    {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones and passes of a step, and its number."},
+    {"begin", py_begin, METH_VARARGS, "Nodes, renewed ones, passes and further sources of a step, and its number."},
     {"set_passes", py_set_passes, METH_VARARGS, "The passes that are under way, and that of the call before."},
     {"take_links", py_take_links, METH_NOARGS, "Changes and crossings of the step so far."},
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},

@@ -137,6 +137,7 @@ inline void read_anew(NodeFacts& facts) {
   copy(hook->node_sources.get(facts.node), facts.sources);
   copy(hook->node_outputs.get(facts.node), facts.outputs);
   facts.raised = hook->node_raised.truth(facts.node);
+  facts.varied = hook->node_variant.number(facts.node) < 0;
   facts.current = true;
 }
 

@@ -95,6 +95,7 @@ struct alignas(64) NodeFacts {
   int64_t id = 0;
   bool current = false;  // otherwise what follows is to be read anew
   bool raised = false;
+  bool varied = false;  // its sources are no variant of those that are kept
   c10::SmallVector<PyObject*, 4> sources;  // kept alive by the node
   c10::SmallVector<PyObject*, 2> outputs;
   int64_t flags = 0, revision = -1;  // of its plan
@@ -115,7 +116,7 @@ struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, forward_begins,
       new_operator, note_arguments, backward_phase, optimizer_phase;
-  Ref known_object, order, renewed, passes;
+  Ref known_object, order, renewed, passes, further;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;
   KnownMap* known = nullptr;  // in `known_object`
@@ -139,6 +140,7 @@ struct Hook {
   int64_t base = 0;             // more than any call before this step
   bool repeats = false;         // whether a node was called twice in this step
   std::vector<int64_t> changes, crossings;  // see opscope/calls.py
+  int64_t further_size = 0;     // how many sources there are in `further`
   int64_t* marks = nullptr;     // of call sites: see capture/thread_state.py
   std::deque<NodeFacts> facts;  // by node
   std::deque<FoundSite> found_sites;

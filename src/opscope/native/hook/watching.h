@@ -115,6 +115,14 @@ inline Ref list_of_sources(const Call& call) {
   return list;
 }
 
+// Keeps the sources of a call apart; see `Calls.further`.
+inline void note_further(const Call& call, PyObject* sources) {
+  hook->further_size += PyList_GET_SIZE(sources);
+  if (hook->further_size > kMostFurther) return;
+  Ref index = checked(PyLong_FromLongLong(call.index));
+  if (PyDict_SetItem(hook->further.get(), index.get(), sources) < 0) throw PythonError();
+}
+
 // Which variant of a node's sources those of a call are, a new one if need be; -1 if there are too
 // many. Sources from outside may be equal without being the same objects.
 inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
@@ -128,6 +136,7 @@ inline Py_ssize_t variant_of(const Call& call, PyObject* node) {
   Ref list = list_of_sources(call);
   if (count >= kMostVariants) {
     hook->node_sources.set(node, list.get());
+    note_further(call, list.get());
     return -1;
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -185,7 +194,9 @@ inline bool begin(Call& call, PyObject* state, const Frame& frame) {
   call.pass_number = found.pass.number;
   note_pass(call.index, call.pass_number);
   note_crossings(call);
-  if (!same_sources(facts->sources.data(), facts->sources.size(), call)) set_sources(call, node);
+  if (facts->varied || !same_sources(facts->sources.data(), facts->sources.size(), call)) {
+    set_sources(call, node);
+  }
   if (flags & kValues) {
     begin_in_python(call, node);
   } else if (flags != 0) {
