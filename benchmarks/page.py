@@ -7,13 +7,15 @@ budget that has it thinned, serves it with `opscope view`, and opens it in Chrom
 server that has just been started, and five times after that. *First useful view* is until verdict,
 strip, tree and source are drawn; *scope* from the click on a scope of the tree, and on one of the
 graph, until what is in it is drawn. The memory of the server that is not pages of files is taken at
-its start, after the first view, and after fifty steps were looked at in all views.
+its start, after the first view, after fifty steps were looked at in all views, and while two
+hundred steps are asked for, each with scopes, nodes and a statistic by chance.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import shutil
 import statistics
@@ -23,6 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import httpx
 from long_run import write_run
 from playwright import sync_api as playwright
 
@@ -148,6 +151,36 @@ def wander(page: playwright.Page, address: str, steps: int) -> None:
         page.locator("[data-scope]").first.wait_for()
 
 
+def roam(server: Server, steps: int) -> list[float]:
+    """Ask for two hundred steps in all views; the memory of the server after every fifty."""
+    chance = random.Random(1)
+    base, memory = server.address.partition("/run/")[0] + "/api/v1", []
+    run = server.address.partition("/run/")[2].partition("?")[0]
+    place, token = f"{base}/runs/{run}/ranks/0", {"authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=place, headers=token, timeout=120) as client:
+        for number in range(200):
+            step, node = chance.randrange(steps), chance.randrange(1000)
+            stage = f"Default/network-Net/stage{chance.randrange(3)}-Stage"
+            scope = chance.choice(["", stage, f"{stage}/{chance.randrange(100)}-Block"])
+            stat = chance.choice(["max", "mean_abs", "l2", "zero_share", "nan"])
+            where = {"scope": scope, "step": step}
+            span = {"scope": scope, "stat": stat, "first": max(0, step - 300), "last": step}
+            for path, query in (
+                ("/tree", where),
+                ("/graph", where),
+                ("/heatmap", span),
+                ("/nodes", {"text": f"{number % 100}-Block", "step": step}),
+                (f"/nodes/{node}", {"step": step}),
+                (f"/nodes/{node}/series", {}),
+                ("/source", {"file": "made.py", "step": step}),
+                ("/strip", {}),
+            ):
+                client.get(path, params=query).raise_for_status()
+            if number % 50 == 49:
+                memory.append(server.own_mib())
+    return memory
+
+
 def report(folder: Path, args: argparse.Namespace) -> None:
     run = folder / "run"
     start = time.perf_counter()
@@ -180,6 +213,8 @@ def measure(server: Server, steps: int) -> None:
         memory.append(server.own_mib())
         browser.close()
     print("server memory, MiB: at start {:.0f}, one view {:.0f}, 50 steps {:.0f}".format(*memory))
+    roaming = ", ".join(f"{mib:.0f}" for mib in roam(server, steps))
+    print(f"server memory, MiB, after 50, 100, 150 and 200 further steps by chance: {roaming}")
 
 
 def spread(times: list[float]) -> str:

@@ -237,5 +237,5 @@ def test_on_a_very_wide_screen_all_is_larger_and_the_mouse_still_meets(
     assert looking.page.evaluate("document.documentElement.scrollWidth") == 3840
     chart = looking.see(".chart").bounding_box()
     assert chart is not None and abs(chart["width"] - 3840) < 4
-    looking.page.mouse.click(chart["x"] + 1.75 * 56 + 2, chart["y"] + 60)
-    looking.wait("document.querySelector('#step').value === '0'")
+    looking.page.mouse.click(chart["x"] + 1.75 * 300, chart["y"] + 70)
+    looking.wait("document.querySelector('#step').value === '1'")

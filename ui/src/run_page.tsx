@@ -68,7 +68,7 @@ export function RunPage() {
           </p>
         )}
         <Holding />
-        {run.data?.recording && <EndedBanner run={place.run} />}
+        {run.data?.recording && !live && <EndedBanner run={place.run} />}
         <VerdictBar answer={verdict} />
         <StepStrip answer={strip} />
         <Columns left={<Lists />} middle={<Views />} right={<Details />} />
