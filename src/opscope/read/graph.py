@@ -44,7 +44,7 @@ class _Output(NamedTuple):
 
 
 SourceLine = _Output | Outside
-"""Where an input comes from, as it stands in a file."""
+"""Return the source of an input as it stands in a file."""
 
 
 class _Label(NamedTuple):

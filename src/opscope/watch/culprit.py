@@ -52,7 +52,7 @@ def _of_output(tensor: Any, slot: int, values: Mapping[str, Any]) -> Iterator[st
 
 
 def _is_spread(shape: Sequence[int], over: Sequence[int]) -> bool:
-    """Whether a value of this shape has an element for each of another one."""
+    """Tell whether a value of this shape has an element for each of another one."""
     pairs = zip(shape, over, strict=False)
     return len(shape) == len(over) and all(a in (1, b) for a, b in pairs)
 

@@ -78,7 +78,7 @@ class BatchRepeats(GraphCheck):
 
 
 def _is_starting_state(calls: Calls, call: int, slot: int) -> bool:
-    """Whether an input is written by a module itself, as recurrent layers begin with zeros."""
+    """Tell whether an input is written by a module itself, as recurrent layers begin with zeros."""
     made = maker(calls, call, slot)
     node = None if made is None else calls.nodes[made]
     return node is not None and base_type(node) in WRITTEN and "/" in node.scope

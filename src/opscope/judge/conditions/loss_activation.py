@@ -23,7 +23,7 @@ _ROUNDING = 1e-3
 _LOG, _CLASSES, _SINGLE, _DIVERGENCE = "log-probabilities", "classes", "single", "divergence"
 _ATTENTION = "attention"
 _VIEWS = ("view", "_unsafe_view", "expand", "reshape", "clone", "_to_copy", "native_dropout", "mul")
-"""What leaves the last dimension where it is; dropout is a product on the CPU."""
+"""Operators that leave the last dimension where it is; dropout is a product on the CPU."""
 
 
 class LossActivation(GraphCheck):
