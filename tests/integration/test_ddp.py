@@ -133,6 +133,7 @@ def test_torchrun(job: Path, plain) -> None:
     assert_dumped_and_recorded(job, plain)
 
 
+@pytest.mark.long
 def test_ranks_started_by_the_script_join_the_run(job: Path, plain) -> None:
     options = ("--dump", "dump.json", "--run-dir", "run", "train.py", str(job), "spawn")
     done = opscope("run", *options, cwd=job)

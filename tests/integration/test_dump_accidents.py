@@ -59,7 +59,9 @@ def assert_readable(dump: Path) -> None:
             assert each["files"] == len(list(folder.glob("*.npy")))
 
 
-@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "enable", [pytest.param(True, marks=pytest.mark.long), False], ids=["sync", "async"]
+)
 def test_killed_while_dumping_and_a_second_run_before_that(tmp_path: Path, enable) -> None:
     dump = tmp_path / "dump"
     write_config(tmp_path, enable=enable)
@@ -81,7 +83,9 @@ def test_killed_while_dumping_and_a_second_run_before_that(tmp_path: Path, enabl
     assert manifest(dump)["complete"] is False
 
 
-@pytest.mark.parametrize("enable", [True, False], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "enable", [True, pytest.param(False, marks=pytest.mark.long)], ids=["sync", "async"]
+)
 def test_interrupted(tmp_path: Path, enable) -> None:
     dump = tmp_path / "dump"
     write_config(tmp_path, enable=enable)

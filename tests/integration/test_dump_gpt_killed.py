@@ -109,7 +109,7 @@ def check_table(file: Path) -> None:
     ("kills", "seed"),
     [pytest.param(1, 0, id="few"), pytest.param(KILLS, 1, id="many", marks=pytest.mark.long)],
 )
-@pytest.mark.parametrize("file_format", ["npy", "bin"])
+@pytest.mark.parametrize("file_format", ["npy", pytest.param("bin", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "enable", [True, pytest.param(False, marks=pytest.mark.long)], ids=["sync", "async"]
 )

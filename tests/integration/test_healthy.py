@@ -20,17 +20,19 @@ HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 
 
 MODULES = ("models", "attention", "edges", "loops")
+RARE = ("models", "edges")
+"""Those that only `make test-long` runs."""
 TOGETHER = 5
 """So many trainings run in one process, one after another."""
 
 
 def parts() -> Iterator[Any]:
-    """The trainings of each module, some at a time; only the first of each in `make test`."""
+    """The trainings of each module, some at a time; a few of them in `make test`."""
     for module in MODULES:
         trainings = importlib.import_module(f"faults.healthy.{module}").TRAININGS
         for first in range(0, len(trainings), TOGETHER):
             names = [train.__name__ for train in trainings[first : first + TOGETHER]]
-            rare = [pytest.mark.long] if first else []
+            rare = [pytest.mark.long] if first or module in RARE else []
             yield pytest.param(module, names, id=f"{module}-{first}", marks=rare)
 
 

@@ -42,7 +42,8 @@ def with_small_stack(*command: str, cwd: Path, **environ: str) -> subprocess.Com
     )
 
 
-@pytest.mark.parametrize("native", ["1", pytest.param("0", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("native", ["1", "0"])
 def test_a_long_chain_of_operators_is_let_go_of_as_without_us(tmp_path: Path, native: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     plain = with_small_stack("script.py", cwd=tmp_path)

@@ -39,7 +39,11 @@ for step in range(3):
 """
 
 
-@pytest.fixture(scope="module", params=["1", "0"], ids=["native", "python"])
+@pytest.fixture(
+    scope="module",
+    params=["1", pytest.param("0", marks=pytest.mark.long)],
+    ids=["native", "python"],
+)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     (folder / "train.py").write_text(SCRIPT)

@@ -105,6 +105,7 @@ def test_what_the_script_has_set_itself_is_kept() -> None:
         assert (config.inplace_buffers, config.disabled_passes) == (False, "mine")
 
 
+@pytest.mark.long
 def test_before_torch_is_imported(tmp_path: Path) -> None:
     (tmp_path / "early.py").write_text(
         "import sys, opscope\n"

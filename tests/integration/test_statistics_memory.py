@@ -60,7 +60,8 @@ def assert_memory_stays(tmp_path: Path, steps: int, how: str) -> None:
     assert len(rank.stats(steps=[steps - 1])) > 50
 
 
-@pytest.mark.parametrize("how", ["same", pytest.param("changing", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["same", "changing"])
 def test_memory_does_not_grow(tmp_path: Path, how) -> None:
     assert_memory_stays(tmp_path, 300, how)
 

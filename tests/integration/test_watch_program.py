@@ -218,6 +218,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_hit_in_a_process_that_the_script_started(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPAWNS.replace("{FOLDER}", str(tmp_path)))
     done = opscope("run", "--run-dir", "out", "--no-page", "train.py", cwd=tmp_path)

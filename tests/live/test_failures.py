@@ -87,6 +87,7 @@ def test_holds_without_anybody_end_after_their_patience(
     assert "nobody was there to say how" in process.text and "cleaned up" in process.text
 
 
+@pytest.mark.long
 def test_somebody_who_looks_makes_a_hit_hold_until_they_are_killed(
     server: Server, train: Train, run_of: RunOf, started: list[Process], tmp_path: Path
 ) -> None:

@@ -46,7 +46,7 @@ def _of_output(tensor: Any, slot: int, values: Mapping[str, Any]) -> Iterator[st
         return
     inputs = {key.replace(".", " "): v for key, v in values.items() if key[:5] == "input"}
     same = {key: v for key, v in inputs.items() if _is_spread(v.shape, tensor.shape)}
-    there = [f"{key} is {_element(v, index):.6g}" for key, v in same.items()]
+    there = [f"{key} is {_element(v, index)}" for key, v in same.items()]
     where = f", where {' and '.join(there[:_SHOWN])}" if there else ""
     yield f"output {slot} is bad first at {index}{where}"
 
@@ -57,10 +57,11 @@ def _is_spread(shape: Sequence[int], over: Sequence[int]) -> bool:
     return len(shape) == len(over) and all(a in (1, b) for a, b in pairs)
 
 
-def _element(tensor: Any, index: Sequence[int]) -> float:
-    """The element for a place in what a value is spread over."""
+def _element(tensor: Any, index: Sequence[int]) -> str:
+    """The element for a place in what a value is spread over, which may be complex."""
     place = tuple(min(i, size - 1) for i, size in zip(index, tensor.shape, strict=True))
-    return float(tensor[place].item())
+    found = tensor[place].item()
+    return f"{found:.6g}" if not isinstance(found, bool) else str(found)
 
 
 def _zero_parameters(birth: Birth, values: Mapping[str, Any]) -> Iterator[str]:

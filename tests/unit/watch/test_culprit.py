@@ -26,3 +26,16 @@ def test_inputs_of_another_form_are_left_out() -> None:
     assert said(input_0=torch.ones(2, 3), input_1=torch.ones(2), output_0=bad) == (
         "output 0 is bad first at [0, 0]"
     )
+
+
+def test_numbers_of_any_kind() -> None:
+    bad = torch.tensor([1.0, torch.nan])
+    given = {
+        "input_0": torch.tensor([1 + 1j, 2j]),
+        "input_1": torch.tensor([True, False]),
+        "input_2": torch.tensor([1, -(2**53)]),
+    }
+    assert said(**given, output_0=bad).startswith(
+        "output 0 is bad first at [1], where input 0 is 0+2j and input 1 is False"
+    )
+    assert said(input_0=given["input_2"], output_0=bad).endswith("input 0 is -9.0072e+15")
