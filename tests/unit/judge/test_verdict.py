@@ -41,7 +41,7 @@ def test_the_last_line_is_the_origin(
     assert lines[0] == "NaN or Inf in step 0, rank 0: it began here"
     assert f"  code      {Path(__file__).name}:{line}  lambda p, x: p * x.log()," in lines[3]
     assert "  input 0   batch input0: float32 2, min 0 max 1 mean 0.5, 1 zero" in lines
-    assert "  output 0  float32 2, min -inf max 0 mean 0, 1 zeros, 1 -Inf" in lines
+    assert "  output 0  float32 2, min -inf max 0 mean 0, 1 zero, 1 -Inf" in lines
 
 
 def test_a_long_path_is_not_wrapped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
