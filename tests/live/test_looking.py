@@ -73,11 +73,12 @@ def hold(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 @pytest.fixture(scope="module")
 def held(hold: Callable[..., Held]) -> Held:
-    return hold()
+    started = hold()
+    started.server.until(started.run, "waiting")
+    return started
 
 
-def test_the_node_that_it_holds_at(held: Held) -> None:
-    held.server.until(held.run, "waiting")
+def test_the_node_that_it_holds_at_and_one_that_is_not_reached(held: Held) -> None:
     held.go("step", count=2)
     assert "does not hold at a node" in held.ctl("current", code=2)
     assert held.go("to", node=RELU)["node"]["where"].endswith("train.py:14")
@@ -90,9 +91,6 @@ def test_the_node_that_it_holds_at(held: Held) -> None:
     assert "train.py:14" in held.ctl("status")
     following = held.go("next")
     assert following["step"] == 2 and "2-Linear" in following["node"]["name"]
-
-
-def test_a_node_that_is_not_reached_is_said(held: Held) -> None:
     rank = held.go("to", node=RELU)  # it has run already in this step
     assert rank["node"] is None and rank["step"] == 2
     assert rank["reason"].startswith("step 2 has ended: ") and "did not run" in rank["reason"]
