@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from helpers.examples import one_in
 from helpers.forked import forked_opscope, launched
 from helpers.program import python
 
@@ -65,15 +66,7 @@ def by_name(script: Path) -> str:
     return script.stem
 
 
-def every_second_is_long(scripts: list[Path]) -> list[Any]:
-    """Half of them for `make test`."""
-    return [
-        pytest.param(script, marks=[pytest.mark.long] if place % 2 else [])
-        for place, script in enumerate(scripts)
-    ]
-
-
-@pytest.mark.parametrize("script", every_second_is_long(NONFINITE), ids=by_name)
+@pytest.mark.parametrize("script", one_in(2, NONFINITE), ids=by_name)
 def test_the_origin_is_the_right_operator_and_line(script: Path, tmp_path: Path) -> None:
     expected = expected_of(script)
     done = run(script, tmp_path)
@@ -107,7 +100,7 @@ def test_a_silent_error_is_named(script: Path, tmp_path: Path) -> None:
     assert not ORIGIN.search(done.stderr)
 
 
-@pytest.mark.parametrize("script", SILENT, ids=by_name)
+@pytest.mark.parametrize("script", one_in(2, SILENT), ids=by_name)
 def test_without_the_error_there_is_no_hit(script: Path, tmp_path: Path) -> None:
     done = run(script, tmp_path, "--fixed")
     assert done.returncode == 0, done.stderr

@@ -10,23 +10,14 @@ from pathlib import Path
 import pytest
 from test_faults import NONFINITE, SILENT, by_name, expected_of
 
+from helpers.examples import one_in
 from helpers.forked import forked_opscope, launched
 from helpers.same_answer import WATCH, check_dump, check_run, dump_config, live_hits
 
 SCRIPTS = [*NONFINITE, *SILENT]
-SAMPLE = 4
-"""One script in so many is run by `make test`, all of them by `make test-long`."""
 
 
-def sampled() -> list[object]:
-    rare = [pytest.mark.long]
-    return [
-        pytest.param(script, id=by_name(script), marks=rare if number % SAMPLE else [])
-        for number, script in enumerate(SCRIPTS)
-    ]
-
-
-@pytest.mark.parametrize("script", sampled())
+@pytest.mark.parametrize("script", one_in(5, SCRIPTS), ids=by_name)
 def test_faults(script: Path, tmp_path: Path) -> None:
     config = dump_config(tmp_path, "0-3")
     options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--write-run")

@@ -14,6 +14,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from torch.optim.lr_scheduler import LambdaLR
 
 import opscope
+from helpers.examples import one_in
 from helpers.watched import Watched, watched
 
 Make = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -106,7 +107,7 @@ RIGHT: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", one_in(4, WRONG))
 def test_settings_that_are_wrong(tmp_path: Path, name: str) -> None:
     make, expected = WRONG[name]
     (hit,) = train(tmp_path, make).hits
@@ -116,7 +117,7 @@ def test_settings_that_are_wrong(tmp_path: Path, name: str) -> None:
     assert hit.where.endswith(f"{Path(__file__).name}:{_line_of('optimizer.step()')}")
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", one_in(4, RIGHT))
 def test_settings_that_are_right(tmp_path: Path, name: str) -> None:
     assert train(tmp_path, RIGHT[name]).hits == []
 
