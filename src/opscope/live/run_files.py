@@ -20,7 +20,6 @@ from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
 
 CHUNK = 1 << 20
 """The most bytes of one answer."""
-_PRIME = 1_000_003
 _NAME = r"[\w-][\w.-]{0,199}"
 _PATH = re.compile(
     rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/(?:{_NAME}\.jsonl?|stats/{_NAME}|hits/{_NAME}/{_NAME})"
@@ -69,17 +68,6 @@ def sees_witness(directory: Path, name: str) -> bool:
         return False
 
 
-class _Held:
-    """A file that is kept open."""
-
-    def __init__(self, descriptor: int, serial: int) -> None:
-        self.descriptor = descriptor
-        self.serial = serial
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
 class RunFiles:
     """The files that one rank has written, with those that it shares with others."""
 
@@ -88,9 +76,6 @@ class RunFiles:
         self._rank = layout.rank_directory(run, rank)
         self._whole: dict[tuple[str, int], int] = {}
         """The number of bytes of rows that were settled at the last look."""
-        self._held: dict[str, _Held] = {}
-        """Files of lines by name, which are replaced when they are thinned."""
-        self._serial = 0
 
     def listing(self) -> list[Listed]:
         """All files: rows are looked at first, so that the lines they refer to are among these."""
@@ -132,24 +117,9 @@ class RunFiles:
             size = settled = facts.st_size
             if path.suffix == ROWS and not path.with_suffix(".index").exists():
                 settled, size = self._extent(descriptor, (name, facts.st_ino))
-            return Listed(name, self._identity(name, descriptor, facts), size, settled)
+            return Listed(name, facts.st_ino, size, settled)
         finally:
             os.close(descriptor)
-
-    def _identity(self, name: str, descriptor: int, facts: os.stat_result) -> int:
-        """A number that no other file under this name gets, though its inode may be used again.
-
-        Lines are appended, so only the file itself tells: it is held open, and so are its numbers.
-        """
-        if name.endswith(".json"):  # written as a whole
-            return (facts.st_ino * _PRIME + facts.st_mtime_ns) % _PRIME**3
-        if not name.endswith(".jsonl"):  # never replaced
-            return facts.st_ino
-        held = self._held.get(name)
-        if held is None or not os.path.samestat(os.fstat(held.descriptor), facts):
-            self._serial += 1
-            held = self._held[name] = _Held(os.dup(descriptor), self._serial)
-        return held.serial
 
     def _extent(self, descriptor: int, key: tuple[str, int]) -> tuple[int, int]:
         """Of rows that are being written: how far they are whole, and how far there are any."""
