@@ -52,6 +52,8 @@ class Calls:
         self.further: dict[int, list[Source]] = {}
         """By call: where its inputs come from, if its node has had more variants of sources than
         are kept, and this is none of them. There is a change to -1 at each such call."""
+        self.further_size = 0
+        """The number of sources that Python has put there."""
         self.renewed: list[Node] = []
         """Nodes with new variants of sources, or with outputs that have to do with a parameter."""
         self.variant_after: Callable[[Node], int] = _latest
@@ -236,8 +238,9 @@ def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> 
             calls.renewed.append(node)
         else:
             node.variant = -1
-            if sum(map(len, calls.further.values())) + len(sources) <= MOST_FURTHER:
+            if calls.further_size + len(sources) <= MOST_FURTHER:
                 calls.further[call] = sources
+                calls.further_size += len(sources)
     calls.changes.extend((call, node.id, before, node.variant))
 
 

@@ -20,6 +20,8 @@ from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
 
 CHUNK = 1 << 20
 """The most bytes of one answer."""
+_MOST_EXACT = 1 << 53
+"""Numbers from here on do not travel as numbers; some file systems have such inodes."""
 _NAME = r"[\w-][\w.-]{0,199}"
 _PATH = re.compile(
     rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/(?:{_NAME}\.jsonl?|stats/{_NAME}|hits/{_NAME}/{_NAME})"
@@ -68,6 +70,17 @@ def sees_witness(directory: Path, name: str) -> bool:
         return False
 
 
+class _Held:
+    """A file that is kept open."""
+
+    def __init__(self, descriptor: int, serial: int) -> None:
+        self.descriptor = descriptor
+        self.serial = serial
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 class RunFiles:
     """The files that one rank has written, with those that it shares with others."""
 
@@ -76,6 +89,9 @@ class RunFiles:
         self._rank = layout.rank_directory(run, rank)
         self._whole: dict[tuple[str, int], int] = {}
         """The number of bytes of rows that were settled at the last look."""
+        self._held: dict[str, _Held] = {}
+        """By name: files of the run and of the rank, which may be replaced."""
+        self._serial = secrets.randbits(48)  # not those of an earlier process of this rank
 
     def listing(self) -> list[Listed]:
         """All files: rows are looked at first, so that the lines they refer to are among these."""
@@ -117,9 +133,22 @@ class RunFiles:
             size = settled = facts.st_size
             if path.suffix == ROWS and not path.with_suffix(".index").exists():
                 settled, size = self._extent(descriptor, (name, facts.st_ino))
-            return Listed(name, facts.st_ino, size, settled)
+            return Listed(name, self._identity(path, descriptor, facts), size, settled)
         finally:
             os.close(descriptor)
+
+    def _identity(self, path: Path, descriptor: int, facts: os.stat_result) -> int:
+        """A number that no other file under this name gets, though its inode may be used again.
+
+        What is replaced is told apart by being held open: so long its inode is not used again.
+        """
+        if path.parent not in (self._run, self._rank):  # never replaced
+            return facts.st_ino % _MOST_EXACT
+        held = self._held.get(path.name)
+        if held is None or not os.path.samestat(os.fstat(held.descriptor), facts):
+            self._serial += 1
+            held = self._held[path.name] = _Held(os.dup(descriptor), self._serial)
+        return held.serial
 
     def _extent(self, descriptor: int, key: tuple[str, int]) -> tuple[int, int]:
         """Of rows that are being written: how far they are whole, and how far there are any."""

@@ -73,9 +73,6 @@ class Copied:
         assert lines[0] == lines[1]
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the disk may give the inode of a replaced file to the next one"
-)
 def test_a_copy_follows_a_run_that_is_thinned(tmp_path: Path) -> None:
     copied = Copied(tmp_path)
     for count in (1, 3, 40, 200, 900, 2500, 1, 1):

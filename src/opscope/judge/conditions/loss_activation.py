@@ -93,10 +93,9 @@ class LossActivation(GraphCheck):
 
     def _judge_dimension(self, step: SeenStep, spot: Spot) -> str | None:
         """Find a softmax over one class, or over the samples."""
-        shape, dim = self.shape(step.row(spot.call, OUTPUT, 0)), _dimension(spot.node)
-        if not shape or dim is None or not -len(shape) <= dim < len(shape):
+        shape, dim = self._over(step, spot)
+        if not shape:
             return None
-        dim %= len(shape)
         self.told.add(str(spot.node.id))  # nothing more is to be seen of it later
         if shape[dim] == 1:
             return (
@@ -112,16 +111,22 @@ class LossActivation(GraphCheck):
 
     def _judge_attention(self, step: SeenStep, spot: Spot) -> str | None:
         """Find weights of a sum that are shares along another dimension than it is over."""
-        shape, dim = self.shape(step.row(spot.call, OUTPUT, 0)), _dimension(spot.node)
-        if not shape or dim is None or not -len(shape) <= dim < len(shape):
+        shape, dim = self._over(step, spot)
+        if not shape:
             return None
-        dim %= len(shape)
         if dim >= len(shape) - 2:
             return None
         return (
             f"softmax is over dimension {dim} of {list(shape)}, but the product with the values "
             f"sums over the last one: the weights of a sum do not add up to 1; use dim=-1"
         )
+
+    def _over(self, step: SeenStep, spot: Spot) -> tuple[tuple[int, ...], int]:
+        """Return the shape of a softmax and its dimension; no shape where either is not known."""
+        shape, dim = self.shape(step.row(spot.call, OUTPUT, 0)), _dimension(spot.node)
+        if not shape or dim is None or not -len(shape) <= dim < len(shape):
+            return (), 0
+        return shape, dim % len(shape)
 
     def _given_shape(self, step: SeenStep, spot: Spot) -> tuple[int, ...] | None:
         """The shape of what the loss reads, which may be another view."""
