@@ -40,7 +40,7 @@ for step in range(int(sys.argv[1])):
     loss.backward()
     optimizer.step()
     time.sleep(0.002 * rank)
-print("trained", step + 1, flush=True)
+print(f"trained {step + 1}", flush=True)  # one write: ranks share a file
 dist.destroy_process_group()
 """
 
