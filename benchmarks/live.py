@@ -6,7 +6,8 @@ One process trains, watched as by `opscope run`. In each round it does the same 
 connected, connected and idle, and while another process follows it as a page does (its stream of
 changes, the strip and the list of nodes once a second), in an order that changes. What is compared
 is the processor time of the training process, all of its threads included, with that of the same
-round when not connected. Printed are the median of these ratios, its 95 % confidence interval by
+round when not connected. torch computes in one thread: with one for each core, all wait actively
+for the one that the server or the page has taken the core from, and that time is not opscope's. Printed are the median of these ratios, its 95 % confidence interval by
 resampling the rounds, and the bounds that they are to stay within.
 """
 
@@ -124,6 +125,7 @@ def measure(workload: str, rounds: int, seconds: float) -> dict[str, Any]:
         flags = {"server": trainings, "run_dir": f"{name}/run", "on_hit": "log"}
         settings = load_run_settings(flags, {}, Path(name))
         session = begin(lambda: Session(settings, workload))
+        torch.set_num_threads(1)
         step = workloads.make(workload)
         page = Page(server)
         for _ in range(5):

@@ -76,6 +76,12 @@ def deadlock():
 def die():
     if how == "raise":
         raise ValueError("bad thing")
+    if how == "exit with words":
+        sys.exit("no data\\nleft")
+    if how == "exec":
+        os.execv("/bin/sh", ["sh", "-c", "exit 4"])
+    if how == "native exit":
+        ctypes.CDLL(None)._exit(9)
     if how == "shapes":
         torch.mm(torch.ones(2, 3), torch.ones(2, 3))
     if how == "exit":

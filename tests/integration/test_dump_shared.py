@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,9 @@ def name_of(file: Path) -> list[str]:
 
 
 def npy_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*.npy") if ".previous" not in file.parts)
+    walked = os.walk(folder)  # unlike rglob, it does not mind a folder that is removed meanwhile
+    files = [Path(place, name) for place, _, names in walked for name in names]
+    return sorted(f for f in files if f.suffix == ".npy" and ".previous" not in f.parts)
 
 
 def load(file: Path) -> np.ndarray:

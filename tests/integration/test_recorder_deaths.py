@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import signal
 from pathlib import Path
@@ -36,6 +37,8 @@ EXCEPTION = {"exception.txt", "exception.json", *BY_PROCESS}
 DEATHS = {
     "raise": (1, "exception", "exception: ValueError: bad thing", EXCEPTION),
     "exit": (7, "exit", "it left with the code 7", BY_PROCESS),
+    "exit with words": (1, "exit", "it left with the code 1: no data", BY_PROCESS),
+    "exec": (4, "exec", "it replaced itself by another program: sh", set()),
     "_exit": (5, "os._exit", "os._exit(5)", set()),
     "memory": (1, "out of memory", "out of memory: RuntimeError: ", EXCEPTION),
     "overflow": (-signal.SIGSEGV, "SIGSEGV", "SIGSEGV at the address 0x", set()),
@@ -60,7 +63,7 @@ def test_the_operator_in_flight_is_named(tmp_path: Path, how: str) -> None:
     assert last["scope"] == "Default/network-Net"
     assert last["name"] == "Default/network-Net/ward_last_op-op0"
     assert not last["finished"]
-    assert last["raised"] == (report["exception"] is not None or how == "exit")
+    assert last["raised"] == (report["exception"] is not None or how.startswith("exit"))
     assert last["source"]["line"] == LINE
     assert report["source"]["file"].endswith("train.py")
     files = {path.name for path in recording(tmp_path).iterdir()}
@@ -92,13 +95,28 @@ def test_kill_9_is_read_from_the_ring(tmp_path: Path) -> None:
     assert "killed from outside" in (tmp_path / "report.html").read_text(), done.stderr
 
 
-def test_the_helper_exports_after_kill_9(tmp_path: Path) -> None:
+KEEPS_STATUSES = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 15)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "cause", "text"),
+    [
+        ("SIGKILL", -signal.SIGKILL, "killed", "killed from outside (SIGKILL"),
+        pytest.param(
+            *("native exit", 9, "os._exit", "native code left with the code 9"),
+            marks=pytest.mark.skipif(not KEEPS_STATUSES, reason="needs Linux 6.15"),
+        ),
+    ],
+)
+def test_the_helper_exports_what_no_handler_saw(
+    tmp_path: Path, how: str, code: int, cause: str, text: str
+) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     environ = {"OPSCOPE_PAGE": "1", "XDG_STATE_HOME": str(tmp_path / "state")}
-    words = ("run", "--run-dir", "run", "train.py", "SIGKILL")
-    assert forked_opscope(*words, cwd=tmp_path, **environ).returncode == -signal.SIGKILL
+    words = ("run", "--run-dir", "run", "train.py", how)
+    assert forked_opscope(*words, cwd=tmp_path, **environ).returncode == code
     report = written_report(recording(tmp_path / "run" / "recorder"))
-    assert report["cause"] == "killed"
+    assert report["cause"] == cause and report["cause_text"].startswith(text)
     assert report["last_op"]["name"] == "Default/network-Net/ward_last_op-op0"
 
 

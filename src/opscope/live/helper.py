@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from opscope.atomic_files import write_whole
@@ -31,18 +33,18 @@ def start_helper(run: Path) -> str:
     try:
         file = _address_file(run)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server, _own_process() as own:
             server.bind(("127.0.0.1", 0))
             server.listen(128)
             address = f"127.0.0.1:{server.getsockname()[1]}"
             with open(file.with_suffix(".log"), "ab") as log:
                 subprocess.Popen(
-                    [sys.executable, *_words(server.fileno(), run)],
+                    [sys.executable, *_words(server.fileno(), run, own)],
                     env=_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(server.fileno(),),
+                    pass_fds=[server.fileno(), *own],
                     start_new_session=True,
                 )
         write_whole(file, encode({"address": address}))
@@ -56,9 +58,23 @@ def helper_address(run: Path) -> str:
     return str((read_object(_address_file(run)) or {}).get("address", ""))
 
 
-def _words(descriptor: int, run: Path) -> list[str]:
+@contextlib.contextmanager
+def _own_process() -> Iterator[list[int]]:
+    """A descriptor of this process, by which the helper learns how it ends; none where unknown."""
+    try:
+        descriptor = os.pidfd_open(os.getpid())
+    except (OSError, AttributeError):
+        yield []
+        return
+    try:
+        yield [descriptor]
+    finally:
+        os.close(descriptor)
+
+
+def _words(descriptor: int, run: Path, own: list[int]) -> list[str]:
     module = ["-m", "opscope.server.helper"]
-    return [*module, str(descriptor), str(run.resolve()), str(os.getpid())]
+    return [*module, str(descriptor), str(run.resolve()), str(os.getpid()), *map(str, own)]
 
 
 def _environment() -> dict[str, str]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opscope.alive import is_alive
 from opscope.errors import OpscopeError
 from opscope.record.export import export_is_due, read_stacks
+from opscope.record.in_use import is_in_use
 from opscope.record.places import REPORT_FILE, recordings
 from opscope.record.post_mortem import report_of
 from opscope.record.reading import RingReader
@@ -62,7 +62,10 @@ class Recorded:
     @property
     def is_alive(self) -> bool:
         """True if one of its processes is still there, and may write more."""
-        return any(each.ring is not None and is_alive(each.ring.pid) for each in self.ranks)
+        found = zip(self.ranks, recordings(self.path), strict=False)
+        return any(
+            each.ring is not None and is_in_use(folder, each.ring.pid) for each, folder in found
+        )
 
     def rank(self, place: int) -> RecordedRank:
         """The rank at a place."""

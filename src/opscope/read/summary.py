@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,7 +105,8 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _size(path: Path) -> int:
-    return sum(_bytes(file) for file in path.rglob("*"))
+    """Bytes of all files; folders that go while they are looked at are no error of `os.walk`."""
+    return sum(_bytes(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
 
 
 def _bytes(file: Path) -> int:

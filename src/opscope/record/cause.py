@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from opscope.native import shared
 from opscope.record.reading import Marker, RingReader
 
 EXCEPTION, EXIT, KILLED, HANG, HIT, FINISHED = "exception", "exit", "killed", "hang", "hit", "end"
+EXEC = "exec"
 OUT_OF_MEMORY, DEVICE, FAST_EXIT, RUNNING = "out of memory", "device error", "os._exit", "running"
 _RECENT_NS = 60_000_000_000
 """A signal that the script handles itself is why it ends if it ends so soon after."""
@@ -48,22 +50,39 @@ def _has(message: str, words: tuple[str, ...]) -> bool:
     return any(word.lower() in message.lower() for word in words)
 
 
-def of_ring(ring: RingReader, alive: bool, oom_kills: int = 0) -> Cause:
-    """Decide how the process of a ring ended, or that it is still running."""
+def of_ring(ring: RingReader, alive: bool, oom_kills: int = 0, status: int | None = None) -> Cause:
+    """Decide how the process of a ring ended, or that it is still running.
+
+    `status` is what the kernel says of its end, where that is known.
+    """
     markers = ring.markers
     last = markers[-1] if markers else None
     if last is not None and (found := _noted(ring, markers, last, alive)) is not None:
         return found
     if alive:
         return Cause(RUNNING, "it is still running")
+    if status is not None and (told := _of_status(status)) is not None:
+        return told
+    killer = "SIGKILL, or the machine stopped" if status is None else "SIGKILL"
     if oom_kills > ring.number("oom_kills"):
         return Cause(
             OUT_OF_MEMORY,
-            "killed from outside (SIGKILL, or the machine stopped), and the kernel has killed "
+            f"killed from outside ({killer}), and the kernel has killed "
             f"{oom_kills - ring.number('oom_kills')} of its control group for want of memory since "
             "it started",
         )
-    return Cause(KILLED, "killed from outside (SIGKILL, or the machine stopped)")
+    return Cause(KILLED, f"killed from outside ({killer})")
+
+
+def _of_status(status: int) -> Cause | None:
+    """The end of a process that could not note it; nothing for a SIGKILL, which none can."""
+    if os.WIFEXITED(status):
+        code = os.WEXITSTATUS(status)
+        return Cause(FAST_EXIT, f"native code left with the code {code} at once, as _exit does")
+    number = os.WTERMSIG(status)
+    if number == signal.SIGKILL:
+        return None
+    return Cause(name_of(number), f"{name_of(number)}, in which no handler could run")
 
 
 def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -> Cause | None:
@@ -78,6 +97,8 @@ def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -
     if last.kind == shared.MARKER_EXCEPTION:
         return of_exception(last.text or "an exception", "")
     if last.kind == shared.MARKER_FAST_EXIT:
+        if last.text:
+            return Cause(EXEC, f"it replaced itself by another program: {last.text}")
         return Cause(FAST_EXIT, f"os._exit({last.number})")
     if (handled := of_handled_signal(ring, last.time_ns)) is not None:
         return handled

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from opscope.messages import say
 from opscope.native import shared
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
@@ -53,6 +54,8 @@ class DeathWatch:
             self._writer.watch_for_hang(self._hang_seconds)
             self._replace(signal, "signal", self._signal)
         self._replace(os, "_exit", self._exit)
+        for name in ("execv", "execve"):  # the others call these
+            self._replace(os, name, self._exec)
         self._replace(threading, "excepthook", self._thread_hook)
 
     def move(self, directory: Path) -> None:
@@ -136,13 +139,29 @@ class DeathWatch:
     def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def _exit(status: int) -> Any:
             if os.getpid() == self._pid and isinstance(status, int):
-                self._writer.mark(shared.MARKER_FAST_EXIT, status, "")
-                self.dump_stacks()
-                if self._is_native:
-                    self._writer.call_witness()
+                self._leave(status)
             return original(status)
 
         return _exit
+
+    def _exec(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Another program takes the place of this one: nothing of it is seen."""
+
+        def exec(path: Any, *args: Any) -> Any:
+            if os.getpid() == self._pid and _can_run(path):
+                name = Path(os.fsdecode(path)).name
+                say(f"the script replaces itself by another program ({name}): that is not watched")
+                self._leave(0, name[:31])
+            return original(path, *args)
+
+        return exec
+
+    def _leave(self, status: int, program: str = "") -> None:
+        """Nothing of Python will run any more: have others export."""
+        self._writer.mark(shared.MARKER_FAST_EXIT, status, program)
+        self.dump_stacks()
+        if self._is_native:
+            self._writer.call_witness()
 
     def _thread_hook(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def excepthook(args: Any) -> Any:
@@ -152,6 +171,13 @@ class DeathWatch:
             return original(args)
 
         return excepthook
+
+
+def _can_run(path: Any) -> bool:
+    try:
+        return os.access(path, os.X_OK)
+    except (TypeError, ValueError):  # which the call itself will complain of
+        return False
 
 
 def _is_free(number: int) -> bool:

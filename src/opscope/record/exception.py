@@ -13,6 +13,7 @@ from opscope.capture.stacks import is_user_file
 
 _MOST_TENSORS, _LARGEST = 24, 1 << 22
 _LONGEST = 2000
+_LONGEST_PART = 50_000
 
 
 def describe(error: BaseException, thread: str = "") -> dict[str, Any]:
@@ -32,9 +33,18 @@ def describe(error: BaseException, thread: str = "") -> dict[str, Any]:
 
 def _text(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(error))
+        return _shortened("".join(traceback.format_exception(error)))
     except Exception:  # noqa: BLE001 - as above
         return type(error).__name__
+
+
+def _shortened(text: str) -> str:
+    """A text without its middle if it is very long."""
+    left_out = len(text) - 2 * _LONGEST_PART
+    if left_out <= 0:
+        return text
+    middle = f"\n[{left_out} characters left out]\n"
+    return text[:_LONGEST_PART] + middle + text[-_LONGEST_PART:]
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from opscope.alive import is_alive
 from opscope.atomic_files import write_whole
 from opscope.locks import one_at_a_time
 from opscope.native import shared
 from opscope.record.blobs import as_safetensors
 from opscope.record.cause import RUNNING, Cause, of_exception, of_ring
+from opscope.record.exit_status import read_status
 from opscope.record.graphs import execution_order, graphs_of, render
+from opscope.record.in_use import header_numbers, is_in_use
 from opscope.record.memory_list import memory_list
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, REPORT_FILE, read_json
 from opscope.record.rank_report import rank_report
@@ -24,7 +25,7 @@ from opscope.record.render_html import render_html
 from opscope.record.render_text import render_markdown
 from opscope.record.ring import RING_FILE
 from opscope.record.surroundings import oom_kills
-from opscope.regular import open_regular, read_regular
+from opscope.regular import read_regular
 from opscope.rundir.jsonlines import encode
 
 MEMORY_FILE = "mem_address_list.txt"
@@ -108,7 +109,7 @@ def export_if_left(folder: Path) -> bool:
     ring = folder / RING_FILE
     with one_at_a_time(folder, _PATIENCE_S):
         found = RingReader.open(ring)
-        if found.state == shared.RING_EXPORTED or is_alive(found.pid):
+        if found.state == shared.RING_EXPORTED or is_in_use(folder, found.pid):
             return False
         export_left_behind(folder)
         with open(ring, "r+b") as file:
@@ -120,25 +121,25 @@ def export_if_left(folder: Path) -> bool:
 def export_is_due(folder: Path) -> bool:
     """Tell by its header alone whether a ring looks as if it had to be exported."""
     try:
-        with open(open_regular(folder / RING_FILE), "rb") as file:
-            header = file.read(shared.RING_HEADER_BYTES)
+        numbers = header_numbers(folder, "state", "pid")
     except OSError:
         return False
-    if len(header) < shared.RING_HEADER_BYTES:
+    if numbers is None:
         return True  # which reading it will complain of
-    places = shared.RING_HEADER
-    state, pid = (
-        int.from_bytes(header[places[name] : places[name] + 8], "little")
-        for name in ("state", "pid")
-    )
-    return state != shared.RING_EXPORTED and not is_alive(pid)
+    state, pid = numbers
+    return state != shared.RING_EXPORTED and not is_in_use(folder, pid)
 
 
 def cause_of(
     ring: RingReader, facts: dict[str, Any], folder: Path
 ) -> tuple[Cause, dict[str, Any] | None]:
     """Decide how the process of a ring ended; return the exception it noted, if any, too."""
-    cause = of_ring(ring, is_alive(ring.pid), oom_kills(str(facts.get("cgroup", ""))))
+    cause = of_ring(
+        ring,
+        is_in_use(folder, ring.pid),
+        oom_kills(str(facts.get("cgroup", ""))),
+        read_status(folder, ring.pid),
+    )
     exception = read_json(folder / EXCEPTION_FILE) or None
     if exception is not None and cause.kind in ("exception", RUNNING):
         cause = of_exception(

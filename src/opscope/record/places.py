@@ -14,6 +14,10 @@ from opscope.regular import entries, is_directory, is_file, read_regular
 FACTS_FILE = "facts.json"
 REPORT_FILE = "report.json"
 EXCEPTION_FILE = "exception.json"
+LOCK_FILE = "lock"
+"""Held by the process that records."""
+STATUS_FILE = "status.json"
+"""The exit status that the kernel told."""
 IN_RUN = "recorder"
 """The folder of recordings in a run directory."""
 _RANK = re.compile(r"rank_([0-9]{1,9})(\.[0-9]+)?")

@@ -23,7 +23,7 @@ from opscope.record.exception import describe
 from opscope.record.export import export_ring
 from opscope.record.lines import lines_text, same_lines
 from opscope.record.native import load
-from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, rank_folder
+from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, LOCK_FILE, rank_folder
 from opscope.record.python_writer import PythonWriter
 from opscope.record.reading import RingReader
 from opscope.record.ring import RING_FILE, Ring, Sizes
@@ -33,7 +33,6 @@ from opscope.rows import Rows
 from opscope.rundir.jsonlines import encode
 from opscope.settings.recorder import RecorderSettings
 
-LOCK_FILE = "lock"
 STEP_0 = "step_0"
 """The folder in which mode 2 writes what there is after the first step."""
 
@@ -61,6 +60,7 @@ class Recorder:
         self._facts: dict[str, Any] = {}
         self._exception: dict[str, Any] | None = None
         self._exit_code = 0
+        self._exit_message = ""
         self._with_stack: dict[int, int] = {}
         """By stack: the first node that has it."""
         self._lock: FileLock | None = None
@@ -228,7 +228,7 @@ class Recorder:
             return
         self._dump_stacks()  # while the other threads are there
         if isinstance(error, SystemExit):
-            self._exit_code = _code_of(error)
+            self._exit_code, self._exit_message = _code_of(error), _message_of(error)
             if not self._exit_code or not isinstance(error.__context__, Exception):
                 return
             error = error.__context__
@@ -275,7 +275,8 @@ class Recorder:
             about = self._exception
             return of_exception(about["type"], _first_line(about["message"]), about["thread"])
         if self._exit_code:
-            return Cause("exit", f"it left with the code {self._exit_code}")
+            said = f": {self._exit_message}" if self._exit_message else ""
+            return Cause("exit", f"it left with the code {self._exit_code}{said}")
         handled = of_handled_signal(RingReader(self.ring.memory[:]), time.time_ns())
         return handled or Cause(FINISHED, "it ended normally")
 
@@ -357,6 +358,11 @@ def _code_of(error: SystemExit) -> int:
     if error.code is None:
         return 0
     return error.code if isinstance(error.code, int) else 1
+
+
+def _message_of(error: SystemExit) -> str:
+    """The text that `sys.exit` was given instead of a code."""
+    return _first_line(error.code) if isinstance(error.code, str) else ""
 
 
 def _first_line(text: str) -> str:

@@ -11,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-from opscope.alive import is_alive
 from opscope.errors import OpscopeError
 from opscope.locks import one_at_a_time
 from opscope.native import shared
 from opscope.record.death import STACKS_FILE
 from opscope.record.export import export_if_left, export_left_behind
+from opscope.record.in_use import is_in_use
 from opscope.record.places import FACTS_FILE, read_json
 from opscope.record.reading import RingReader
 from opscope.record.ring import RING_FILE
@@ -35,13 +35,13 @@ def main(words: list[str]) -> None:
             with one_at_a_time(folder, _PATIENCE_S):
                 export_left_behind(folder)
         else:
-            _await_end(pid)
+            _await_end(folder, pid)
             export_if_left(folder)
 
 
-def _await_end(pid: int) -> None:
+def _await_end(folder: Path, pid: int) -> None:
     give_up = time.monotonic() + _PATIENCE_S
-    while is_alive(pid) and time.monotonic() < give_up:
+    while is_in_use(folder, pid) and time.monotonic() < give_up:
         time.sleep(_PAUSE_S)
 
 

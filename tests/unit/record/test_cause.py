@@ -50,6 +50,20 @@ def test_what_the_markers_say(marks: Marks, expected: str) -> None:
     assert cause(ring_with(marks)) == expected
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (9 << 8, ("os._exit", "native code left with the code 9 at once, as _exit does")),
+        (signal.SIGSEGV, ("SIGSEGV", "SIGSEGV, in which no handler could run")),
+        (signal.SIGKILL, ("killed", "killed from outside (SIGKILL)")),
+        (None, ("killed", "killed from outside (SIGKILL, or the machine stopped)")),
+    ],
+)
+def test_what_the_kernel_says(status: int | None, expected: tuple[str, str]) -> None:
+    found = of_ring(RingReader(ring_with([]).memory[:]), False, status=status)
+    assert (found.kind, found.text) == expected
+
+
 def test_a_process_that_runs() -> None:
     assert cause(ring_with([]), alive=True) == "running"
     assert cause(ring_with([(SIGNAL, signal.SIGTERM)]), alive=True) == "running"
