@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +386,27 @@ def test_gradient_norms_come_in_parts_where_there_are_very_many(
     view.norms.clear()
     monkeypatch.setattr(strip, "_PATIENCE_S", 60.0)
     assert strip.strip(view) == whole
+
+
+def test_gradient_norms_that_are_known_are_not_read_again(
+    monkeypatch: pytest.MonkeyPatch, recorded: Recorded
+) -> None:
+    view = RankView(open_for_checks(recorded.folder / "run"), 0)
+    whole = strip.gradient_norms(view)
+    assert len(whole) > 5
+    read = view.recorded.parts_of_stats
+    asked: list[set[int]] = []
+
+    def noted(nodes: set[int], steps: set[int]) -> Iterator[Any]:
+        asked.append(steps)
+        return read(nodes, steps)
+
+    monkeypatch.setattr(view.recorded, "parts_of_stats", noted)
+    assert str(strip.gradient_norms(view)) == str(whole) and asked == []
+    del view.norms[3], view.norms[4]
+    assert str(strip.gradient_norms(view)) == str(whole) and asked == [{3, 4}]
+    view.norms_of -= 1  # a parameter has got its first gradient
+    assert str(strip.gradient_norms(view)) == str(whole) and asked[1:] == [set(view.recorded_steps)]
 
 
 def test_what_a_first_view_needs_is_read_ahead(recorded: Recorded) -> None:

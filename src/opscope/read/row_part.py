@@ -93,13 +93,26 @@ class Part:
 
     def _of_nodes(self, nodes: Collection[int], steps: Collection[int] | None) -> Records:
         try:
-            found = self._gathered(np.sort(self.index.of_nodes(nodes)))
+            found = self._gathered(self._which(nodes, steps))
         except (OSError, ValueError):  # the index was removed, or is not what it was
             found = None
         if found is None or not _is_of(found, "node", nodes):
             return self._mended().stats(nodes, steps)
-        found = _valid(found)
-        return found if steps is None else taken(found, np.isin(found["step"], list(steps)))
+        if steps is not None and not _is_of(found, "step", steps):
+            return self._mended().stats(nodes, steps)
+        return _valid(found)
+
+    def _which(self, nodes: Collection[int], steps: Collection[int] | None) -> NDArray[np.uint32]:
+        """The numbers of the rows of some nodes, of some steps only, if given, in order."""
+        if steps is None:
+            return np.sort(self.index.of_nodes(nodes))
+        runs = np.array(self.index.of_steps(steps), np.uint32).reshape(-1, 2)
+        if not len(runs):
+            return np.empty(0, np.uint32)
+        rows = np.sort(self.index.of_nodes(nodes))
+        run = np.searchsorted(runs[:, 0], rows, "right") - 1
+        inside: NDArray[np.bool_] = (run >= 0) & (rows < runs[run, 1])
+        return rows[inside]
 
     def _gathered(self, which: NDArray[np.uint32]) -> Records | None:
         """Some rows, None if there are not so many; those that lie apart are read one by one."""

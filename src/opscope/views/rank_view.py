@@ -68,6 +68,8 @@ class RankView:
         self._lasting: OrderedDict[Hashable, Any] = OrderedDict()
         self.norms: dict[int, float | None] = {}
         """The gradient norms that are known, None for steps without; they stay as they are."""
+        self.norms_of = 0
+        """The number of nodes whose gradients these are of."""
         self._made: dict[str, Any] = {}
 
     def forget(self) -> None:

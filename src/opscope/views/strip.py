@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,50 +67,57 @@ def steps(view: RankView, first: int = 0, count: int = 100) -> Steps:
 def gradient_norms(view: RankView, patience_s: float = math.inf) -> dict[int, float]:
     """Step → the l2 norm of all gradients of parameters, as they were last computed in the step.
 
-    It stands for the gradients before clipping; a step without numbers has none. Of models with
-    very many gradients only as many steps are looked at as patience allows, the latest first; the
-    next call goes on from there.
+    It stands for the gradients before clipping; a step without numbers has none. Those that were
+    found once are kept with the view. Of models with very many gradients only as many steps are
+    looked at as patience allows, the latest first; the next call goes on from there.
     """
     names: dict[str, int] = {}
     of_node = np.full(max(view.nodes, default=-1) + 1, -1, np.int64)
     for node in view.nodes.values():
         if node.gradient_of and node.phase == "backward":
             of_node[node.id] = names.setdefault(node.gradient_of, len(names))
-    if len(names) < _MANY:
-        return _norms_at_once(view, of_node) if names else {}
-    return _norms_by_step(view, of_node, patience_s)
-
-
-def _norms_by_step(
-    view: RankView, of_node: NDArray[np.int64], patience_s: float
-) -> dict[int, float]:
+    wanted = {int(number) for number in np.flatnonzero(of_node >= 0)}
+    if len(wanted) != view.norms_of:
+        view.norms.clear()
+        view.norms_of = len(wanted)
     steps, known = view.recorded_steps, view.norms
-    end = time.monotonic() + patience_s
-    for step in reversed(steps):
-        if step in known:
-            continue
-        if time.monotonic() > end:
-            break
-        rows = view.rows(step)
-        rows = taken(rows, np.flatnonzero(of_node[rows["node"]] >= 0))
-        square = float(_last_of_each(rows, of_node)[3].sum())
-        known[step] = math.sqrt(square) if len(rows) else None
+    missing = [step for step in reversed(steps) if step not in known] if wanted else []
+    if len(names) < _MANY:
+        known.update(_norms_at_once(view, of_node, wanted, missing))
+    else:
+        known.update(_norms_by_step(view, of_node, missing, patience_s))
     found = {step: norm for step in steps if (norm := known.get(step)) is not None}
     if steps and view.recorded.state.kind == RUNNING:
         known.pop(steps[-1], None)  # more of it may still be written
     return found
 
 
-def _norms_at_once(view: RankView, of_node: NDArray[np.int64]) -> dict[int, float]:
-    wanted = {int(number) for number in np.flatnonzero(of_node >= 0)}
-    parts = [_last_of_each(rows, of_node) for rows in view.recorded.parts_of_stats(wanted)]
-    if not parts:
-        return {}
-    last = _last(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    steps_found, index = np.unique(last[0], return_inverse=True)
-    sums = np.zeros(len(steps_found))
-    np.add.at(sums, index, last[3])
-    return dict(zip(steps_found.tolist(), np.sqrt(sums).tolist(), strict=True))
+def _norms_by_step(
+    view: RankView, of_node: NDArray[np.int64], missing: list[int], patience_s: float
+) -> Iterator[tuple[int, float | None]]:
+    end = time.monotonic() + patience_s
+    for step in missing:
+        if time.monotonic() > end:
+            break
+        rows = view.rows(step)
+        rows = taken(rows, np.flatnonzero(of_node[rows["node"]] >= 0))
+        square = float(_last_of_each(rows, of_node)[3].sum())
+        yield step, math.sqrt(square) if len(rows) else None
+
+
+def _norms_at_once(
+    view: RankView, of_node: NDArray[np.int64], wanted: set[int], missing: list[int]
+) -> dict[int, float | None]:
+    found: dict[int, float | None] = dict.fromkeys(missing)
+    rows_in_parts = view.recorded.parts_of_stats(wanted, set(missing)) if missing else ()
+    parts = [_last_of_each(rows, of_node) for rows in rows_in_parts]
+    if parts:
+        last = _last(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        steps_found, index = np.unique(last[0], return_inverse=True)
+        sums = np.zeros(len(steps_found))
+        np.add.at(sums, index, last[3])
+        found.update(zip(steps_found.tolist(), np.sqrt(sums).tolist(), strict=True))
+    return found
 
 
 Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
