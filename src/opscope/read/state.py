@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opscope.locks import is_held
+from opscope.record.cause import EXEC, FAST_EXIT
+from opscope.record.places import IN_RUN, REPORT_FILE
 from opscope.rundir import layout
 from opscope.rundir.ending import FAILED, FINISHED, STOPPED
 from opscope.rundir.jsonlines import read_object
 
 RUNNING, KILLED = "running", "killed"
+_TOLD_WHOLE = (FAST_EXIT, EXEC)
 _WORST_FIRST = (RUNNING, FAILED, STOPPED, KILLED, FINISHED)
 
 
@@ -20,7 +23,7 @@ class State(NamedTuple):
 
     kind: str
     reason: str = ""
-    """The name of what was hit, or the exception's type."""
+    """The name of what was hit, the exception's type, or what killed it by the recorder."""
     message: str = ""
     step: int | None = None
     """The step that was under way."""
@@ -47,7 +50,7 @@ def rank_state(rank: Path) -> State:
     end = read_object(rank / layout.END_FILE)
     broken = read_object(rank / layout.INCOMPLETE_FILE) or {}
     if end is None:
-        state = State(RUNNING if is_held(rank / layout.LOCK) else KILLED)
+        state = State(RUNNING) if is_held(rank / layout.LOCK) else _of_recording(rank)
     else:
         kind = str(end.get("state", FINISHED))
         reason, message = str(end.get("reason", "")), str(end.get("message", ""))
@@ -55,6 +58,17 @@ def rank_state(rank: Path) -> State:
     return state._replace(
         incomplete=str(broken.get("why", "")), recorded_until=_number(broken.get("after"))
     )
+
+
+def _of_recording(rank: Path) -> State:
+    """A rank that could not say how it ended; the recorder may know."""
+    report = read_object(rank.parent / IN_RUN / rank.name / "rdr" / REPORT_FILE) or {}
+    cause = str(report.get("cause", KILLED))
+    if cause == KILLED:
+        return State(KILLED)
+    if cause in _TOLD_WHOLE:
+        return State(KILLED, str(report.get("cause_text", "")))
+    return State(KILLED, cause, step=_number(report.get("step")))
 
 
 def overall(states: Mapping[int, State]) -> str:

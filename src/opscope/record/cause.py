@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.native import shared
-from opscope.record.reading import Marker, RingReader
+
+if TYPE_CHECKING:
+    from opscope.record.reading import Marker, RingReader
 
 EXCEPTION, EXIT, KILLED, HANG, HIT, FINISHED = "exception", "exit", "killed", "hang", "hit", "end"
 EXEC = "exec"

@@ -119,6 +119,16 @@ def test_a_killed_run_keeps_every_step_that_ended(tmp_path: Path) -> None:
     steps = run.rank(0).steps
     rows = run.rank(0).stats()
     assert run.state == "killed"
+    folder = run.path / "recorder" / "rank_0" / "rdr"
+    folder.mkdir(parents=True)
+    for cause, text, state in (
+        ("SIGSEGV", "SIGSEGV at the address 0x8", "killed: SIGSEGV in step 7"),
+        ("os._exit", "os._exit(3)", "killed: os._exit(3)"),
+        ("killed", "killed from outside (SIGKILL)", "killed"),
+    ):
+        report = {"cause": cause, "cause_text": text, "step": 7}
+        (folder / "report.json").write_text(json.dumps(report))
+        assert run.state == state
     assert len(steps) > 50
     assert [step.step for step in steps] == list(range(len(steps)))
     for step in (0, 17, len(steps) - 1):
