@@ -18,7 +18,7 @@ FIRST = 20_000
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
-    count = 40 if kind == "run" else 15
+    count = 60 if kind == "run" else 30
     failures = campaign(kind, record(kind, tmp_path), 0, count, few=4)
     assert not failures, told(failures)
 

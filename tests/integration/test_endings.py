@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from helpers.forked import forked_opscope as opscope
-from helpers.forked import launched
+from helpers.forked import forked_python, launched
 from helpers.program import clean_environment, python
 from opscope.native import build
 from opscope.read.run import open_run
@@ -102,7 +102,7 @@ def test_a_script_that_starts_opscope_itself_and_fails(
     tmp_path: Path, before: str, rest: str
 ) -> None:
     script(tmp_path, rest, before)
-    done = python("train.py", cwd=tmp_path)
+    done = forked_python("train.py", cwd=tmp_path)
     assert "RuntimeError: the first line" in done.stderr
     assert open_run(tmp_path / "out").state == "failed: RuntimeError in step 6"
 
@@ -147,7 +147,7 @@ def test_a_script_that_starts_opscope_itself_and_leaves(
     tmp_path: Path, rest: str, code: int, state: str
 ) -> None:
     script(tmp_path, rest, "import opscope; opscope.start(run_dir='out')")
-    done = python("train.py", cwd=tmp_path)
+    done = forked_python("train.py", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     rank = open_run(tmp_path / "out").rank(0)
     assert str(rank.state) == state
