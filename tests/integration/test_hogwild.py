@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 SCRIPT = """
 import sys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 TRAIN = """
 import torch

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import opscope
-from helpers.program import python
+from helpers.forked import forked_python as python
 from opscope import mem_reuse
 from opscope.settings.context import reset_context
 

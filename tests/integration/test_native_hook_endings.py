@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from helpers import twice
+from helpers.forked import forked_python as python
 from helpers.hook_programs_unusual import Counting
-from helpers.program import python
 from helpers.twice import STATS, VALUES, capturing, watch
 from opscope.events import BaseSink, Want
 from opscope.messages import forget_said

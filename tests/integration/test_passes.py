@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 from helpers.recorder import Recorder
 from opscope.calls import Calls
 from opscope.capture.node_book import MOST_NODES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from helpers.program import python
+from helpers.forked import forked_python as python
 
 TESTS = """
 import pytest, torch

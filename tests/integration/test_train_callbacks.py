@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 import opscope
+from helpers.forked import forked_opscope as opscope_program
 from helpers.program import clean_environment, python
-from helpers.program import opscope as opscope_program
 from opscope.messages import forget_said
 from opscope.train import (
     Callback,

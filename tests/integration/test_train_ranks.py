@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers.program import python
+from helpers.forked import forked_python as python
 from opscope.train import load_checkpoint
 
 pytestmark = pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 from opscope.analysis.opened import open_for_checks
 from opscope.views import html_report
 from server.conftest import Recorded
