@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from helpers.examples import one_in
 from helpers.models import MODELS, Trained, assert_identical, ddp
 from helpers.ranks import run_ranks
 from helpers.recorder import Recorder, recording
@@ -67,7 +68,7 @@ def train_rank(rank: int, folder: str, wanted: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("wanted", WANTS)
+@pytest.mark.parametrize("wanted", one_in(3, WANTS))
 def test_data_parallel_training_is_the_same_when_watched(tmp_path: Path, wanted) -> None:
     for way in ("plain", wanted):
         run_ranks(train_rank, WORLD, str(tmp_path), way)
