@@ -24,7 +24,7 @@ from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.names import MAX_NAME_BYTES, short_name
 from opscope.dump.format.npy import Array
 from opscope.dump.format.pack import Pack
-from opscope.dump.format.statistic import LINE_END, Columns, Renderer
+from opscope.dump.format.statistic import LINE_END, Renderer, StatisticColumns
 from opscope.dump.format.subject import Subject
 from opscope.dump.format.table_rows import TableRows
 from opscope.dump.layout import CONSTANTS, Place
@@ -79,7 +79,7 @@ class Store:
     def __init__(self, root: Path, plan: StorePlan, manifest: Manifest, owner: str) -> None:
         self.root = root
         self.manifest = manifest
-        self.columns = columns = Columns(plan.categories)
+        self.columns = columns = StatisticColumns(plan.categories)
         self.form = plan.form
         self.temp = TempFiles(root / layout.TEMP, owner)
         self._owner = owner

@@ -18,7 +18,7 @@ from made_dump import TIME_US, MadeDump, NewDump, make_node, make_settings
 from writing_process import wait_for, writer_pid
 
 from helpers.made_rows import record_of
-from opscope.dump.format.statistic import Columns, Renderer
+from opscope.dump.format.statistic import Renderer, StatisticColumns
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
 from opscope.dump.format.table_rows import Column, Numbers, TableRows
 from opscope.dump.layout import Place
@@ -67,7 +67,7 @@ values = st.tuples(made_rows, heads, st.booleans(), st.integers(0, 3))
 @given(st.lists(values, min_size=1, max_size=8), st.data())
 def test_the_text_of_a_batch_is_that_of_its_rows_one_by_one(rows: Any, data: Any) -> None:
     categories = data.draw(st.lists(st.sampled_from(["max", "min", "avg", "l2norm", "count"])))
-    columns = Columns([*categories, "nan count"])
+    columns = StatisticColumns([*categories, "nan count"])
     kinds = {7: ("float32", (2, 3)), 8: ("bool", ())}
     labels = {n // 3: Label(n // 3, "p", head, "n") for n, (_, head, _, _) in enumerate(rows)}
     expected, buffer, moments = "", bytearray(), []
@@ -265,7 +265,7 @@ def test_the_training_process_makes_no_object_of_a_row(
     with new_dump(enable, saved_data="full") as dump:
         monkeypatch.setattr(Rows, "_value", forbidden)
         monkeypatch.setattr(record_module, "row_from", forbidden)
-        monkeypatch.setattr(Columns, "line", forbidden)
+        monkeypatch.setattr(StatisticColumns, "line", forbidden)
         dump.call(make_node(), [value(1), value(2)], [value(3)])
     assert len(dump.table()) == 3
     assert dump.manifest()["complete"]
