@@ -12,7 +12,7 @@ import numpy as np
 from opscope.analysis.row_evidence import in_range_by_rows
 from opscope.errors import OpscopeError
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -196,18 +196,18 @@ class DumpEvidence:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some values of a step."""
         chosen: Indices = rows + self.begin
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, chosen)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         ends = ends_of(watchpoint)
         by_rows, known = in_range_by_rows(records, ends)
         whole = self.is_whole[chosen]
         missing = np.where(whole | known, CHECKED, NO_VALUES).astype(np.uint8)
-        return Columns(np.where(whole, self._inside[ends][chosen], by_rows), missing=missing)
+        return FurtherColumns(np.where(whole, self._inside[ends][chosen], by_rows), missing=missing)
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """Return which numbers are missing, and in which rows."""
@@ -224,14 +224,14 @@ class DumpEvidence:
         names = sorted(needed - self._values.known)
         return Lacking(names, ~self.is_whole[rows + self.begin]) if names else None
 
-    def _change(self, watchpoint: Watchpoint, chosen: Indices) -> Columns:
+    def _change(self, watchpoint: Watchpoint, chosen: Indices) -> FurtherColumns:
         places = chosen.tolist()
         previous = [self._chains[index] for index in places]
         missing = self._missing[chosen].copy()
         missing[np.array(previous) < 0] = NO_PREVIOUS
         found = self._difference_of(watchpoint)
         steps = self._values.records["step"]
-        return Columns(
+        return FurtherColumns(
             change=Change.of([found.get(index, _UNKNOWN) for index in places]),
             missing=missing,
             before=[int(steps[index]) if index >= 0 else -1 for index in previous],

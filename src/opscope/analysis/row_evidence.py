@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opscope.analysis.scope import NOTHING_KEPT, Kept, KeptCount
 from opscope.events import IO
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -45,25 +45,27 @@ class RowEvidence:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some rows, as far as rows tell."""
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, records, names)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         inside, known = in_range_by_rows(records, ends_of(watchpoint))
         for place in np.flatnonzero(~known) if self._kept.counts else ():
             count = self._kept.counts.get(_counted(records[place], ends_of(watchpoint)))
             if count is not None:
                 inside[place], known[place] = count, True
         missing = np.where(known, CHECKED, NO_VALUES).astype(np.uint8)
-        return Columns(inside, missing=missing)
+        return FurtherColumns(inside, missing=missing)
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """A run has whole rows."""
         return None
 
-    def _change(self, watchpoint: Watchpoint, records: Records, names: Sequence[str]) -> Columns:
+    def _change(
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str]
+    ) -> FurtherColumns:
         keys = [(watchpoint.id, name) for name in names]
         there = np.array([key in self._before for key in keys], bool)
         before = np.zeros(len(records), ROW_DTYPE)
@@ -83,7 +85,7 @@ class RowEvidence:
         ]
         for place, found in self._compared(watchpoint, records, names, steps):
             differences[place], missing[place] = found, CHECKED
-        return Columns(change=Change.of(differences), missing=missing, before=steps.tolist())
+        return FurtherColumns(change=Change.of(differences), missing=missing, before=steps.tolist())
 
     def _compared(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: Steps

@@ -17,7 +17,7 @@ Records = NDArray[np.void]
 Indices = NDArray[np.intp]
 
 
-class Columns(NamedTuple):
+class FurtherColumns(NamedTuple):
     """Further columns of some rows; see `opscope.judge.numbers.Numbers`."""
 
     in_range: Floats | None = None
@@ -43,7 +43,7 @@ class Evidence(Protocol):
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns that a watchpoint needs of some rows.
 
         `names` are the parameters they are of, if any; `rows` is where they stand in the step.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opscope.calls import Calls
 from opscope.events import Node
 from opscope.judge.condition import TRAINING, WEIGHT
-from opscope.judge.evidence import Columns, Evidence, Lacking
+from opscope.judge.evidence import Evidence, FurtherColumns, Lacking
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.lasting import Lasting, needed_steps
@@ -196,7 +196,7 @@ def _cannot(
         findings.cannot(watchpoint, reason, len(found), f"{about} in step {place.step}")
 
 
-def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: Columns) -> Iterator[Hit]:
+def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: FurtherColumns) -> Iterator[Hit]:
     """Hits that say so where the value before is not of the step before."""
     if more.before is None:
         yield from hits

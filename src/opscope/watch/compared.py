@@ -11,7 +11,7 @@ import numpy as np
 from opscope.events import Call, Node, Value, Want
 from opscope.judge.condition import WEIGHT
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -115,30 +115,30 @@ class Compared:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some rows; `names` are the parameters they are of."""
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, names)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         if watchpoint.cls == WEIGHT:
             found = [self._weights_inside.get((watchpoint.id, name), -1) for name in names]
         else:
             keys = zip(*(records[name].tolist() for name in ("step", "call", "slot")), strict=True)
             found = [self._inside.get((watchpoint.id, *key), -1) for key in keys]
         missing = [CHECKED if count >= 0 else NO_VALUES for count in found]
-        return Columns(np.array(found, np.float64), missing=np.array(missing, np.uint8))
+        return FurtherColumns(np.array(found, np.float64), missing=np.array(missing, np.uint8))
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """A training that runs has whole rows."""
         return None
 
-    def _change(self, watchpoint: Watchpoint, names: Sequence[str]) -> Columns:
+    def _change(self, watchpoint: Watchpoint, names: Sequence[str]) -> FurtherColumns:
         unknown = NO_PREVIOUS, -1
         found = [self._differences.get((watchpoint.id, name), unknown) for name in names]
         differences = [d if isinstance(d, Difference) else _NOTHING for d, _ in found]
         missing = [CHECKED if isinstance(d, Difference) else d for d, _ in found]
-        return Columns(
+        return FurtherColumns(
             change=Change.of(differences),
             missing=np.array(missing, np.uint8),
             before=[before for _, before in found],
