@@ -39,7 +39,7 @@ class _Before(NamedTuple):
     tensor: Any
 
 
-class Compared:
+class TensorComparison:
     """Looks at the tensors themselves, where a watchpoint asks for more than their rows."""
 
     def __init__(self, table: Table) -> None:

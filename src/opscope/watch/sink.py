@@ -34,7 +34,7 @@ from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import has_bad, joined
 from opscope.stats.two_tensors import Difference
-from opscope.watch.compared import Compared
+from opscope.watch.compared import TensorComparison
 from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
 from opscope.watch.equal_rows import EqualRows
@@ -92,7 +92,7 @@ class WatchSink(BaseSink):
         self._nodes: list[Node] = []
         self._kinds: Sequence[tuple[str, tuple[int, ...]]] = ()
         table = Table(self._nodes.__getitem__, include)
-        self._compared = Compared(table)
+        self._compared = TensorComparison(table)
         self._features = Features()
         self._equal_rows = EqualRows()
         self.witness = Witness()

@@ -12,7 +12,7 @@ from opscope.judge.parsing import make
 from opscope.judge.table import Table
 from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import ROW_DTYPE
-from opscope.watch.compared import Compared
+from opscope.watch.compared import TensorComparison
 
 
 def node(op: str, phase: Phase = Phase.FORWARD, gradient_of: str = "") -> Node:
@@ -24,8 +24,8 @@ def node(op: str, phase: Phase = Phase.FORWARD, gradient_of: str = "") -> Node:
     return made
 
 
-def compared(*watchpoints: Watchpoint) -> Compared:
-    made = Compared(Table(lambda number: node("relu")))
+def compared(*watchpoints: Watchpoint) -> TensorComparison:
+    made = TensorComparison(Table(lambda number: node("relu")))
     made.watch(watchpoints)
     return made
 
