@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 BY = ("name", "line", "code", "op_type", "scope", "parameter")
 
 
-class Consumer(NamedTuple):
+class ConsumerSlot(NamedTuple):
     """A node that reads an output, and in which of its input slots."""
 
     node: Node
@@ -184,7 +184,7 @@ class Reader:
         self.rank_of(node)
         return list(node.sources)
 
-    def consumers(self, node: Node) -> list[Consumer]:
+    def consumers(self, node: Node) -> list[ConsumerSlot]:
         """The nodes that read an output of this one, in the order of their ids."""
         self._require("edges")
         self.rank_of(node)
@@ -306,16 +306,16 @@ class Reader:
         return {n: number for number in ranks for n in ranks[number].nodes.values()}
 
     @property
-    def _consumers(self) -> dict[Node, list[Consumer]]:
+    def _consumers(self) -> dict[Node, list[ConsumerSlot]]:
         return self._once("consumers", self._find_consumers)
 
-    def _find_consumers(self) -> dict[Node, list[Consumer]]:
-        found: dict[Node, dict[Consumer, None]] = {}
+    def _find_consumers(self) -> dict[Node, list[ConsumerSlot]]:
+        found: dict[Node, dict[ConsumerSlot, None]] = {}
         for node in self._ranks_of_nodes:
             for sources in self._latest_sources.get(node, [node.sources]):
                 for slot, source in enumerate(sources):
                     if isinstance(source, Output):
-                        consumer = Consumer(node, slot, source.slot)
+                        consumer = ConsumerSlot(node, slot, source.slot)
                         found.setdefault(source.node, {})[consumer] = None
         return {node: list(consumers) for node, consumers in found.items()}
 
