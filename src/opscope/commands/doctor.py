@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from opscope._version import __version__
 from opscope.commands.output import add_json_flag, print_json
-from opscope.doctor import OK, Finding, examine, works
+from opscope.doctor import OK, ExaminedPart, examine, works
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if can_watch else 1
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: ExaminedPart) -> None:
     print(f"  {finding.name:<12} {finding.state:<8} {finding.detail}".rstrip())
     if finding.cost and finding.state != OK:
         print(f"  {'':<12} {'':<8} → {finding.cost}")
