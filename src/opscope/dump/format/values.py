@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from opscope.dump.format.form import Form, as_it_lies, sample_on_device
+from opscope.dump.format.form import FileForm, as_it_lies, sample_on_device
 from opscope.dump.format.npy import Array
 from opscope.dump.format.subject import FORMAT, StoredType
 from opscope.events import Node, Output, Source
@@ -29,7 +29,7 @@ class Reading(NamedTuple):
 
 
 def read(
-    tensor: Any, form: Form, measures: bool = False, for_digest: bool = False
+    tensor: Any, form: FileForm, measures: bool = False, for_digest: bool = False
 ) -> Reading | str:
     """The tensor's elements, all of them if it is measured too, or why it has none."""
     try:
@@ -46,11 +46,11 @@ def read(
         return f"tensors that say {str(error)[:_MAX_REASON]!r}"
 
 
-def _is_cut(tensor: Any, form: Form) -> bool:
+def _is_cut(tensor: Any, form: FileForm) -> bool:
     return not unsupported_reason(tensor) and form.cuts(tensor.numel())
 
 
-def _read_sample(tensor: Any, form: Form) -> Reading | str:
+def _read_sample(tensor: Any, form: FileForm) -> Reading | str:
     kind = form.kind(tensor)
     if not tensor.is_cpu:
         array = to_numpy(sample_on_device(tensor, kind.format, form.samples))

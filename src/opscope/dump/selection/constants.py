@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.values import read
 from opscope.events import Outside, Source
 from opscope.stats.torch_values import storage_address, unsupported_reason
 
-_WHOLE = Form()
+_WHOLE = FileForm()
 _MAX_KNOWN = 10_000
 
 

@@ -19,7 +19,7 @@ from opscope.dump import layout
 from opscope.dump.format import csvtext, npy
 from opscope.dump.format.digest import digest
 from opscope.dump.format.execution_order import ExecutionOrder
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.names import MAX_NAME_BYTES, short_name
 from opscope.dump.format.npy import Array
@@ -67,7 +67,7 @@ class StorePlan(NamedTuple):
     net_name: str
     categories: tuple[str, ...] = ()
     packs: bool = False
-    form: Form = Form()
+    form: FileForm = FileForm()
 
 
 class Store:

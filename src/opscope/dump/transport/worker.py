@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.npy import Array, dense
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
@@ -40,7 +40,7 @@ def main(settings: dict[str, Any]) -> None:
     memory = SharedMemory(settings["memory"], settings["limit"])
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
     manifest.samples = settings["form"][1]
-    form = Form(*settings["form"])
+    form = FileForm(*settings["form"])
     plan = StorePlan(settings["net_name"], settings["categories"], settings["packs"], form)
     store = Store(Path(settings["root"]), plan, manifest, "w")
     worker = Worker(store, memory, settings["reply"], settings["lock"], settings["saves"])
