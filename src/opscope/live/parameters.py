@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opscope.arrays import Array
 from opscope.errors import OpscopeError
 from opscope.live.controller import Controller
-from opscope.live.kept import NONE, PARAMETER, KeptValues, Key, as_array, total_bytes
+from opscope.live.kept import NONE, PARAMETER, KeptValues, ValueKey, as_array, total_bytes
 from opscope.messages import say_once
 from opscope.stats.two_tensors import Difference, difference_of_arrays
 
@@ -59,7 +59,7 @@ class ParameterHistory:
         """A parameter as it was a step before what it is now."""
         if name not in self._parameters():
             raise OpscopeError(f"there is no parameter {name}")
-        key = Key(self.ended - 1, name, PARAMETER, 0)
+        key = ValueKey(self.ended - 1, name, PARAMETER, 0)
         found = self._kept.get(key)
         if found is not None:
             return found
