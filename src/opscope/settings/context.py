@@ -22,7 +22,7 @@ from opscope.settings.checks import (
 from opscope.settings.context_keys import WITHOUT_EFFECT
 from opscope.settings.jsonfile import read_json_file
 from opscope.settings.recorder import RECORDER_KEYS
-from opscope.settings.sections import Key, read_sections
+from opscope.settings.sections import SettingKey, read_sections
 
 SOURCE = "set_context"
 
@@ -67,7 +67,7 @@ _FIELDS = {"enable_mem_reuse": "mem_reuse"}
 
 ENV_CONFIG_KEYS = (
     *RECORDER_KEYS,
-    Key("sys", "mem_reuse", boolean, None),
+    SettingKey("sys", "mem_reuse", boolean, None),
 )
 
 _MODE = (

@@ -11,7 +11,7 @@ from opscope.settings.checks import Check, alternatives, checked, did_you_mean, 
 
 
 @dataclass(frozen=True)
-class Key:
+class SettingKey:
     """One key of a section; a `default` of MISSING makes it required."""
 
     section: str
@@ -41,7 +41,7 @@ class Reading:
 
 
 def read_sections(
-    file: str, data: Mapping[str, Any], keys: Sequence[Key], required: Iterable[str] = ()
+    file: str, data: Mapping[str, Any], keys: Sequence[SettingKey], required: Iterable[str] = ()
 ) -> Reading:
     """Read every key of the registry from a file's data."""
     reading = Reading(file)
@@ -70,7 +70,7 @@ def _table(reading: Reading, value: Any, section: str, required: bool) -> dict[s
     return value
 
 
-def _read_key(reading: Reading, table: Mapping[str, Any], key: Key) -> None:
+def _read_key(reading: Reading, table: Mapping[str, Any], key: SettingKey) -> None:
     value = table.get(key.name, MISSING)
     if value is MISSING:
         reading.values[key.name] = key.default
@@ -85,7 +85,7 @@ def _read_key(reading: Reading, table: Mapping[str, Any], key: Key) -> None:
 
 
 def _report_unknown_sections(
-    reading: Reading, data: Mapping[str, Any], keys: Sequence[Key], sections: Sequence[str]
+    reading: Reading, data: Mapping[str, Any], keys: Sequence[SettingKey], sections: Sequence[str]
 ) -> None:
     for name in data:
         if name not in sections:
@@ -95,7 +95,7 @@ def _report_unknown_sections(
 
 
 def _report_unknown_keys(
-    reading: Reading, table: Mapping[str, Any], section: str, keys: Sequence[Key]
+    reading: Reading, table: Mapping[str, Any], section: str, keys: Sequence[SettingKey]
 ) -> None:
     known = [key.name for key in keys if key.section == section]
     for name, value in table.items():
@@ -105,7 +105,7 @@ def _report_unknown_keys(
             reading.problem(f"{section}.{name}", value, message)
 
 
-def _home_of(name: str, keys: Sequence[Key]) -> str:
+def _home_of(name: str, keys: Sequence[SettingKey]) -> str:
     """Say what there is to say of a known key in the wrong place, or nothing."""
     homes = [key.section for key in keys if key.name == name]
     return f"is in the wrong place; it belongs in {homes[0]}" if homes else ""
