@@ -154,7 +154,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Loss:
+class LossRecord:
     """The scalar root of a backward pass, unscaled; `value` is NaN when it is not a number."""
 
     value: float
@@ -169,7 +169,7 @@ class StepRecord:
 
     step: int
     calls: Calls
-    losses: list[Loss]
+    losses: list[LossRecord]
     seconds: float
     skipped: bool = False
     """True if a gradient scaler withheld the update."""
@@ -345,7 +345,7 @@ class Sink(Protocol):
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
@@ -398,7 +398,7 @@ class BaseSink:
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:

@@ -21,7 +21,7 @@ from opscope.errors import OpscopeError
 from opscope.events import (
     Call,
     GroupFact,
-    Loss,
+    LossRecord,
     Node,
     Outside,
     ParameterFact,
@@ -252,7 +252,7 @@ class Pipeline:
     def before_update(
         self,
         calls: Calls,
-        losses: Callable[[], Sequence[Loss]],
+        losses: Callable[[], Sequence[LossRecord]],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:

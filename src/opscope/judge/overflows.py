@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import TRAINING_GRAPH, Loss, Node, StepRecord, UpdateFact
+from opscope.events import TRAINING_GRAPH, LossRecord, Node, StepRecord, UpdateFact
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.notes import MASKED, SKIPPED, Note
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     step: int
     calls: Calls
     records: Records
-    losses: Sequence[Loss] = ()
+    losses: Sequence[LossRecord] = ()
     ended: StepRecord | None = None
     """There is a record once the step is over."""
     updates: Sequence[UpdateFact] = ()

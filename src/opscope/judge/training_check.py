@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import IO, Loss, Node
+from opscope.events import IO, LossRecord, Node
 from opscope.judge.hits import Hit
 from opscope.stats.record import ROW_DTYPE
 
@@ -31,7 +31,7 @@ class SeenStep:
     """A step that has ended."""
 
     step: int
-    losses: Sequence[Loss] = ()
+    losses: Sequence[LossRecord] = ()
     calls: Calls = field(default_factory=Calls)
     records: Callable[[], Records] = _nothing
     """All rows of the step."""

@@ -13,7 +13,7 @@ from opscope.events import (
     BaseSink,
     Call,
     GroupFact,
-    Loss,
+    LossRecord,
     Node,
     Outside,
     ParameterFact,
@@ -170,7 +170,7 @@ class WatchSink(BaseSink):
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
@@ -190,7 +190,7 @@ class WatchSink(BaseSink):
     def _note_update(
         self,
         calls: Calls,
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
     ) -> None:
         """Note what is not finite of what an optimizer is about to use."""
@@ -275,7 +275,7 @@ class WatchSink(BaseSink):
         step: int,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         record: StepRecord | None = None,
     ) -> None:
         """Check what has not been checked of the step; there is a record when it has ended."""
@@ -306,7 +306,9 @@ class WatchSink(BaseSink):
             self._facts.add_raised(record.step, found)
         return found
 
-    def _verdict_step(self, step: int, losses: Sequence[Loss], with_earlier: bool) -> verdicts.Step:
+    def _verdict_step(
+        self, step: int, losses: Sequence[LossRecord], with_earlier: bool
+    ) -> verdicts.Step:
         return verdicts.Step(
             step,
             self.rank,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import opscope
 from helpers.watched import Watched, watched
-from opscope.events import Loss
+from opscope.events import LossRecord
 from opscope.judge.conditions.loss_oscillates import LOSS_OSCILLATES, LossOscillates
 from opscope.judge.parsing import make
 from opscope.judge.table import Table
@@ -133,4 +133,4 @@ def test_losses_differ_far_below_where_they_began(first: float, hits: int) -> No
 
 
 def _step(number: int, loss: float) -> SeenStep:
-    return SeenStep(number, [Loss(loss, None)])
+    return SeenStep(number, [LossRecord(loss, None)])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opscope.calls import Calls
-from opscope.events import Loss, Phase, StepRecord, UpdateFact
+from opscope.events import LossRecord, Phase, StepRecord, UpdateFact
 from opscope.judge.origin import walking
 from opscope.judge.origin.birth import Place
 from opscope.judge.origin.walking import BadSlots
@@ -25,7 +25,7 @@ from opscope.judge.origin.writing import (
 def ends(
     calls: Calls,
     bad: BadSlots,
-    losses: Sequence[Loss],
+    losses: Sequence[LossRecord],
     updates: Sequence[UpdateFact],
     ended: StepRecord | None,
 ) -> list[int]:
@@ -67,7 +67,7 @@ def spoilt(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
 
 def used_losses(
     calls: Calls,
-    losses: Sequence[Loss],
+    losses: Sequence[LossRecord],
     updates: Sequence[UpdateFact] = (),
     ended: StepRecord | None = None,
 ) -> list[int]:
@@ -83,7 +83,7 @@ def used_losses(
     return sorted(found)
 
 
-def losses_before(calls: Calls, losses: Sequence[Loss], stepping: Iterable[str]) -> list[int]:
+def losses_before(calls: Calls, losses: Sequence[LossRecord], stepping: Iterable[str]) -> list[int]:
     """Return which losses that are not finite come into an update of these parameters now."""
     writes = {name: (len(calls.nodes),) for name in stepping}
     wrong = [i for i, loss in enumerate(losses) if not math.isfinite(loss.value)]
@@ -108,7 +108,7 @@ def _parameter_writes(calls: Calls) -> dict[str, list[int]]:
 
 
 def _feeds(
-    calls: Calls, losses: Sequence[Loss], index: int, writes: Mapping[str, Collection[int]]
+    calls: Calls, losses: Sequence[LossRecord], index: int, writes: Mapping[str, Collection[int]]
 ) -> bool:
     """Tell whether some gradient of a loss is part of what a parameter is updated with."""
     start = losses[index].call
