@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.operators import Operator
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.passes import Passes
 from opscope.capture.thread_state import (
     AFTER_BACKWARD,
@@ -39,7 +39,7 @@ class Attribution:
     """Finds out what operators are about, from autograd's numbers and the names of parameters."""
 
     def __init__(
-        self, threads: Threads, names: Names, passes: Passes, key: Callable[[Any], int]
+        self, threads: Threads, names: TensorNames, passes: Passes, key: Callable[[Any], int]
     ) -> None:
         self._threads = threads
         self._names = names

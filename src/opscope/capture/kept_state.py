@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.held_tensors import Held, HeldTensors
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.events import Outside, Snapshot
 from opscope.stats.devices import used_kinds
 
@@ -29,7 +29,7 @@ class KeptState:
     """
 
     def __init__(
-        self, names: Names, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
+        self, names: TensorNames, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
     ) -> None:
         self._names = names
         self._optimizers = optimizers
@@ -156,7 +156,7 @@ def _whole(numbers: Sequence[int] | memoryview) -> Tensor:
 
 
 def _optimizer_tensors(
-    optimizers: Sequence[torch.optim.Optimizer], names: Names
+    optimizers: Sequence[torch.optim.Optimizer], names: TensorNames
 ) -> dict[str, Tensor]:
     by_id = {id(parameter): name for name, parameter in names.parameters()}
     found = {}

@@ -15,7 +15,7 @@ _UNNAMED = "unnamed."
 """Parameters that belong to no module, as far as is known."""
 
 
-class Names:
+class TensorNames:
     """Tensor identity → name. An entry leaves when its tensor dies, so identities stay true."""
 
     def __init__(self, key: Callable[[Any], int] = id) -> None:
@@ -187,7 +187,7 @@ def _minds_mode(module: nn.Module) -> bool:
 
 
 def parameter_facts(
-    names: Names,
+    names: TensorNames,
     optimizers: Sequence[torch.optim.Optimizer],
     stepping: torch.optim.Optimizer | None,
 ) -> list[ParameterFact]:
@@ -208,7 +208,7 @@ def parameter_facts(
     ]
 
 
-def bad_gradients(names: Names, stepping: torch.optim.Optimizer) -> list[str]:
+def bad_gradients(names: TensorNames, stepping: torch.optim.Optimizer) -> list[str]:
     """Name the parameters of an optimizer whose gradient is not finite now."""
     own = {id(p) for p in _owned(stepping)}
     return [

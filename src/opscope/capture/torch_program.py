@@ -12,7 +12,7 @@ from opscope.capture.kept_state import KeptState
 from opscope.capture.known import PythonKnownTensors
 from opscope.capture.losses import Losses
 from opscope.capture.observers import Observers
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.threads import Threads
@@ -35,7 +35,7 @@ class TorchProgram:
         self.native = hook.load() if row_function else None
         key = id if self.native is None else self.native.key
         known = PythonKnownTensors() if self.native is None else self.native.Known()
-        self.names = Names(key)
+        self.names = TensorNames(key)
         self.watch = OperatorWatch(pipeline, self.threads, self.names, key, known)
         self.losses = Losses(self.watch)
         self.clock = StepClock(end_step)

@@ -22,7 +22,7 @@ from opscope.capture.delivery import Delivery
 from opscope.capture.known import KnownTensors
 from opscope.capture.node_book import NodeBook
 from opscope.capture.operators import Operator
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.passes import Passes
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
@@ -121,7 +121,7 @@ class OperatorWatch:
         self,
         pipeline: Pipeline,
         threads: Threads,
-        names: Names,
+        names: TensorNames,
         key: Callable[[Any], int],
         known: KnownTensors,
     ) -> None:
