@@ -106,7 +106,7 @@ class Operator:
 
 
 @dataclass
-class Names:
+class RecordedNames:
     """The names that numbers in records stand for, by kind and number."""
 
     by_kind: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -174,9 +174,9 @@ class RingReader:
         return (self.number("started_real") + since) / 1e9
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> RecordedNames:
         """All names, as far as they are whole."""
-        names = Names()
+        names = RecordedNames()
         at = shared.RING_HEADER_BYTES
         end = at + min(self.number("names_used"), self.sizes.names_bytes)
         while at + shared.NAME_HEAD_BYTES <= end:
