@@ -20,7 +20,7 @@ _NODE_TEXTS = itemgetter(*_NODE_NAMES)
 _FRAME = (str, int, str, bool)
 
 
-def with_nodes(known: Nodes, lines: Iterable[NodeLine], edges: Iterable[Ends]) -> Nodes:
+def with_nodes(known: Nodes, lines: Iterable[UnlinkedNode], edges: Iterable[Ends]) -> Nodes:
     """Known nodes and those of more lines, by id, with all variants of their sources."""
     new = {line.node.id: line for line in lines}
     nodes = known | {number: line.node for number, line in new.items()}
@@ -64,7 +64,7 @@ class Ends(NamedTuple):
     labels: list[_Label]
 
 
-class NodeLine(NamedTuple):
+class UnlinkedNode(NamedTuple):
     """A line of a node: what it needs others for is still to be connected."""
 
     node: Node
@@ -85,7 +85,7 @@ def _is_frame(frame: Any) -> bool:
     return kinds == _FRAME and -SMALL <= frame[1] < SMALL
 
 
-def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
+def node_line(line: Fields, stacks: Mapping[int, Stack]) -> UnlinkedNode:
     """A node."""
     texts = line.several(_NODE_TEXTS) or tuple(line.text(name) for name in _NODE_NAMES)
     name, op_type, op, scope, module_class, parameter, gradient_of, phase_name = texts
@@ -109,7 +109,7 @@ def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
         arguments=line.texts("arguments"),
     )
     ends = Ends(node.id, [sources_line(line)], _labels(line))
-    return NodeLine(node, line.node_or_none("forward"), ends)
+    return UnlinkedNode(node, line.node_or_none("forward"), ends)
 
 
 def edges_line(line: Fields) -> Ends:
