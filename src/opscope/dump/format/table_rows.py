@@ -42,7 +42,7 @@ class TableRows(NamedTuple):
             yield self._replace(records=self.records[part], moments=self.moments[part])
 
 
-class Numbers:
+class NumberSet:
     """A set of small numbers, which takes many at once."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from opscope.dump.format import npy
 from opscope.dump.format.digest import digest
 from opscope.dump.format.subject import Label, Sighting, StoredType
-from opscope.dump.format.table_rows import OPAQUE, Numbers, TableRows
+from opscope.dump.format.table_rows import OPAQUE, NumberSet, TableRows
 from opscope.dump.format.values import Reading, key_of, read
 from opscope.dump.layout import Place
 from opscope.dump.transport.arena import Arena, Slot, aligned
@@ -52,7 +52,7 @@ class BackgroundWriter:
         self.arena = Arena(limit, self._jobs_done, self._wait)
         self._memory.populate(self.arena.soft_limit)
         self._jobs = 0
-        self._labels, self._row_kinds = Numbers(), Numbers()
+        self._labels, self._row_kinds = NumberSet(), NumberSet()
         self._rows_at_once = max(1, min(_ROWS_AT_ONCE, limit // 2 // BYTES_PER_ROW))
         self._kinds: dict[Hashable, int] = {}
         self._plain_kinds: dict[Hashable, int] = {}

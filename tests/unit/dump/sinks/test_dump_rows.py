@@ -20,7 +20,7 @@ from writing_process import wait_for, writer_pid
 from helpers.made_rows import record_of
 from opscope.dump.format.statistic import Renderer, StatisticColumns
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
-from opscope.dump.format.table_rows import Column, Numbers, TableRows
+from opscope.dump.format.table_rows import Column, NumberSet, TableRows
 from opscope.dump.layout import Place
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import DONE
@@ -321,7 +321,7 @@ def test_rows_that_were_handed_over_are_written_though_the_training_is_gone(
 
 
 def test_numbers_are_new_once() -> None:
-    seen = Numbers()
+    seen = NumberSet()
     assert seen.add(5)
     assert seen.add_all(np.array([7, 5, 7, 0], np.uint32)) == [0, 7]
     assert seen.add_all(np.array([5000, 7], np.uint32)) == [5000]
