@@ -19,7 +19,7 @@ from opscope.judge.evidence import (
     ends_of,
     tolerance_of,
 )
-from opscope.judge.numbers import Change, Flags, Floats, Numbers
+from opscope.judge.numbers import Change, Flags, Floats, NumberColumns
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.table import KindOf
 from opscope.judge.watchpoint import Watchpoint
@@ -111,7 +111,7 @@ def _counted(record: np.void, ends: tuple[float, float]) -> KeptCount:
 
 def surely_changed(now: Records, before: Records, watchpoint: Watchpoint) -> Flags:
     """Find where means or extremes are further apart than any change within the tolerances."""
-    n, b = Numbers.of_records(now), Numbers.of_records(before)
+    n, b = NumberColumns.of_records(now), NumberColumns.of_records(before)
     rtol, atol = watchpoint.params.get("rtol", 0.0), watchpoint.params.get("atol", 0.0)
     slack = _ROUNDING * (n.mean_abs + b.mean_abs)
     with np.errstate(invalid="ignore"):
@@ -132,7 +132,7 @@ def in_range_by_rows(records: Records, ends: tuple[float, float]) -> tuple[Float
 
     They do where all elements are on one side of each end, and for an end that is 0.
     """
-    n = Numbers.of_records(records)
+    n = NumberColumns.of_records(records)
     always = np.ones(len(records), bool)
     numbers = n.count - n.nan
     low, high = ends

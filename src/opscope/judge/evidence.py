@@ -18,7 +18,7 @@ Indices = NDArray[np.intp]
 
 
 class FurtherColumns(NamedTuple):
-    """Further columns of some rows; see `opscope.judge.numbers.Numbers`."""
+    """Further columns of some rows; see `opscope.judge.numbers.NumberColumns`."""
 
     in_range: Floats | None = None
     change: Change | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.events import IO, Node
 from opscope.judge.hits import Hit
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.origin.birth import Birth
 from opscope.judge.outcome import REASONS, Outcome
 from opscope.judge.selection import base_type
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     parameter: str = ""
 
 
-def outcome_of(watchpoint: Watchpoint, numbers: Numbers, node: Node) -> Outcome:
+def outcome_of(watchpoint: Watchpoint, numbers: NumberColumns, node: Node) -> Outcome:
     """Judge some values of a node by a watchpoint (or of many nodes, if it is not about one)."""
     condition = watchpoint.condition
     check = condition.check if condition.check_of is None else condition.check_of(base_type(node))

@@ -15,7 +15,7 @@ from opscope.judge.evidence import Evidence, FurtherColumns, Lacking
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.lasting import Lasting, needed_steps
-from opscope.judge.numbers import Flags, Numbers
+from opscope.judge.numbers import Flags, NumberColumns
 from opscope.judge.outcome import CHECKED, Outcome
 from opscope.judge.selection import base_type
 from opscope.judge.table import Table
@@ -108,7 +108,7 @@ class ValueChecks:
             chosen = records[group]
             names = [self._table.parameters[n] for n in numbers] if numbers is not None else ()
             more = self._evidence.columns(watchpoint, chosen, names, group)
-            columns = Numbers.of_records(chosen, **more.given())
+            columns = NumberColumns.of_records(chosen, **more.given())
             outcome = outcome_of(watchpoint, columns, self._node_of(int(chosen["node"][0])))
             places = _Places(chosen, rank, names, self._node_of)
             if self._findings is not None:
