@@ -14,7 +14,7 @@ from opscope.live.controller import WAITING, Controller, Status
 from opscope.live.helper import helper_address
 from opscope.live.kept import NAMED, ON_DISK, SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
-from opscope.live.parameters import ParameterHistory
+from opscope.live.parameters import ParameterCopies
 from opscope.live.run_files import FileVerbs, RunFiles
 from opscope.live.sink import LiveSink
 from opscope.live.spill import Spill
@@ -68,7 +68,7 @@ class Live:
         spill = Spill(directory, ON_DISK * settings.keep_bytes)
         self.kept = KeptValues(settings.keep_bytes, settings.keep, spill)
         self.kept.is_attended = lambda: self.controller.is_visited
-        self.parameters = ParameterHistory(self.kept, self.controller)
+        self.parameters = ParameterCopies(self.kept, self.controller)
         self.sink = LiveSink(self.controller, self.kept)
         self.terminated = False
         """True if somebody has ended training."""

@@ -21,7 +21,7 @@ Changed = tuple[str, Tolerance, Difference]
 """A parameter, the tolerance it was compared with, and how far it is from what it was."""
 
 
-class ParameterHistory:
+class ParameterCopies:
     """Copies parameters where training is about to hold; the named ones at the end of every step.
 
     Nothing is copied while training only runs, since that would cost as much as an update.

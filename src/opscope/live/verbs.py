@@ -13,7 +13,7 @@ from opscope.errors import OpscopeError
 from opscope.events import IO
 from opscope.live.controller import Controller
 from opscope.live.kept import NAMED, NONE, ON_DISK, KeptValues, ValueKey
-from opscope.live.parameters import ParameterHistory
+from opscope.live.parameters import ParameterCopies
 from opscope.live.sink import LiveSink, place_of
 from opscope.live.wire import MOST_BYTES
 
@@ -34,7 +34,7 @@ class Verbs:
         controller: Controller,
         sink: LiveSink,
         kept: KeptValues,
-        parameters: ParameterHistory,
+        parameters: ParameterCopies,
         watch: WatchSink,
         ranks: int = 1,
     ) -> None:
