@@ -13,7 +13,7 @@ from opscope.analysis.scope import Scope
 from opscope.calls import Calls
 from opscope.events import Node, ParameterFact
 from opscope.judge.condition import TRAINING
-from opscope.judge.evaluator import Evaluator, Part, Uses, needs_every_step
+from opscope.judge.evaluator import Evaluator, StepPart, Uses, needs_every_step
 from opscope.judge.findings import Findings
 from opscope.judge.history import digests
 from opscope.judge.hits import Hit
@@ -119,7 +119,7 @@ class RunCheck:
         self._learn(records)
         losses = () if record is None else record.losses
         updates, raised = ((), ()) if facts is None else (facts.not_finite, facts.raised)
-        part = Part(step, calls, records, losses, record, updates, raised)
+        part = StepPart(step, calls, records, losses, record, updates, raised)
         hits = self.evaluator.examine(part)
         self.evaluator.end_step()
         return hits

@@ -21,7 +21,7 @@ from opscope.judge.lasting import needed_steps
 from opscope.judge.origin import arrival
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import BadInputs, Soundness
-from opscope.judge.overflows import Overflows, Part
+from opscope.judge.overflows import Overflows, StepPart
 from opscope.judge.table import KindOf, Table
 from opscope.judge.training import Training
 from opscope.judge.training_check import SeenStep
@@ -29,7 +29,7 @@ from opscope.judge.values import ValueChecks
 from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
-__all__ = ["Evaluator", "Part", "Uses", "needs_every_step"]
+__all__ = ["Evaluator", "StepPart", "Uses", "needs_every_step"]
 Uses = tuple[NDArray[np.int32], Records]
 
 
@@ -86,7 +86,7 @@ class Evaluator:
             self.training.observe_node(node)
         self.table.renew(renewed)
 
-    def examine(self, part: Part) -> list[Hit]:
+    def examine(self, part: StepPart) -> list[Hit]:
         """Check what is new of a step."""
         rank = self._rank()
         hits: list[Hit] = []

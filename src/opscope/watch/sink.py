@@ -24,7 +24,7 @@ from opscope.events import (
 )
 from opscope.judge.catalogue import NONFINITE
 from opscope.judge.conditions.ranks_differ import RanksDiffer
-from opscope.judge.evaluator import Evaluator, Part, Uses
+from opscope.judge.evaluator import Evaluator, StepPart, Uses
 from opscope.judge.hits import Hit
 from opscope.judge.origin import verdict as verdicts
 from opscope.judge.origin.arrival import losses_before
@@ -288,7 +288,7 @@ class WatchSink(BaseSink):
         self._examined += len(records)
         self._evaluator.learn(len(self._nodes), calls.renewed)
         raised = self._raised(record)
-        part = Part(step, calls, records, losses, record, tuple(self._updates), raised)
+        part = StepPart(step, calls, records, losses, record, tuple(self._updates), raised)
         hits = self._evaluator.examine(part)
         if hits:
             self._teller.tell(
