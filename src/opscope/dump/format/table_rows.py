@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.dump.format.subject import Label
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.stats.record import ROW_BYTES
 from opscope.value_type import ValueType
 
@@ -27,7 +27,7 @@ class TableRows(NamedTuple):
     The `node` of a record is the number of its label and its `call` the task id.
     """
 
-    place: Place
+    place: DumpFolder
     records: Records
     moments: Integers
     """The stream and the time in µs of each row."""

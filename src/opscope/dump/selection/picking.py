@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from opscope.dump.format.subject import Label, LabelBook
 from opscope.dump.format.table_rows import OPAQUE, Column, Integers, Records, TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.events import IO, Node, Outside, Source
 from opscope.names import PARAMETER
@@ -73,7 +73,7 @@ class RowPicker:
             picked["node"][own], picked["io"][own] = names, OUTPUT
             picked["slot"][own] = picked["call"][own] = moments[own, 0] = 0
         for graph, here in choice.graphs:
-            place = Place(graph, iteration)
+            place = DumpFolder(graph, iteration)
             yield TableRows(place, picked[here], moments[here], self._book.by_number, rows.kinds)
 
     def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.dump import layout
 from opscope.dump.format.subject import Label
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.sinks import overflow
 from opscope.dump.sinks.dump_sink import DumpSink
@@ -94,7 +94,7 @@ class OverflowSink(_FindingSink):
         for graph, overflows in self._overflows.items():
             lines, origin = overflows.end_step(record.calls)
             for line in lines:
-                place = Place(graph, iteration)
+                place = DumpFolder(graph, iteration)
                 self._recorder.line(place, layout.OVERFLOW, overflow.HEADER, line)
             if origin is not None:
                 say_once(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from opscope.dump import layout
 from opscope.dump.format.subject import Label, LabelBook
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.constants import Constants, is_constant
 from opscope.dump.selection.devices import Devices, without_idle_choice
 from opscope.dump.selection.marks import marks
@@ -283,7 +283,9 @@ class DumpSink(BaseSink):
             for node in dict.fromkeys(nodes):
                 label = self._labels.get(node)
                 if label is not None:
-                    self._recorder.arguments(Place(graph, iteration), label, arguments_of(node))
+                    self._recorder.arguments(
+                        DumpFolder(graph, iteration), label, arguments_of(node)
+                    )
 
     def close(self) -> None:
         """Write what is waiting, say what matched nothing, and let go of the directory."""
@@ -341,8 +343,8 @@ class DumpSink(BaseSink):
             self._step, self._captures_step = step, self.is_on and wanted
         return self._captures_step
 
-    def _place(self, call: Call) -> Place:
-        return Place(call.node.graph, self._iteration(call.step))
+    def _place(self, call: Call) -> DumpFolder:
+        return DumpFolder(call.node.graph, self._iteration(call.step))
 
     def _iteration(self, step: int) -> int:
         return step + self._settings.initial_iteration

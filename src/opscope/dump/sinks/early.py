@@ -7,7 +7,7 @@ from typing import Any
 
 from opscope.dump.format.subject import Label
 from opscope.dump.format.table_rows import TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.events import Call, Node, Source
 from opscope.messages import say_once
@@ -25,7 +25,7 @@ class EarlyRecorder:
 
     def input(
         self,
-        place: Place,
+        place: DumpFolder,
         label: Label,
         call: Call,
         slot: int,
@@ -37,13 +37,13 @@ class EarlyRecorder:
         if self._fits(tensor):
             self._keep("input", place, label, call, slot, _copy(tensor), source)
 
-    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
+    def output(self, place: DumpFolder, label: Label, call: Call, slot: int, tensor: Any) -> None:
         """An output, right after its operator ran."""
         if self._fits(tensor):
             self._keep("output", place, label, call, slot, _copy(tensor))
 
     def parameter(
-        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+        self, place: DumpFolder, label: Label, time_us: int, tensor: Any, source: Source
     ) -> None:
         """A parameter or buffer as it is used in the step."""
         if self._fits(tensor):
@@ -54,11 +54,11 @@ class EarlyRecorder:
         if self._fits(tensor):
             self._keep("constant", graph, label, time_us, _copy(tensor))
 
-    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
+    def arguments(self, place: DumpFolder, label: Label, arguments: Mapping[str, str]) -> None:
         """The arguments of an operator that are no tensors."""
         self._keep("arguments", place, label, arguments)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         """A line of a table of an iteration."""
         self._keep("line", place, table, header, line)
 

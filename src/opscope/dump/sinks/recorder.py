@@ -10,7 +10,7 @@ from opscope.dump.format import metadata
 from opscope.dump.format.subject import Label, Moment, Sighting
 from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import output_of
-from opscope.dump.layout import CONSTANTS, Place
+from opscope.dump.layout import CONSTANTS, DumpFolder
 from opscope.dump.selection.wanted import measures_values, rows_of_parameters
 from opscope.dump.transport.writer import Writer, WritingEnd
 from opscope.events import IO, Call, Node, Source
@@ -40,7 +40,7 @@ class DumpRecorder:
 
     def input(
         self,
-        place: Place,
+        place: DumpFolder,
         label: Label,
         call: Call,
         slot: int,
@@ -55,7 +55,7 @@ class DumpRecorder:
         moment = Moment(call.index, call.stream, call.time_us, _INPUT, slot)
         self._value(Sighting(place, label, moment), tensor, source, False, self._measures)
 
-    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
+    def output(self, place: DumpFolder, label: Label, call: Call, slot: int, tensor: Any) -> None:
         """An output, right after its operator ran."""
         moment = Moment(call.index, call.stream, call.time_us, _OUTPUT, slot)
         source = output_of(call.node, slot)
@@ -63,7 +63,7 @@ class DumpRecorder:
         self._value(Sighting(place, label, moment), tensor, source, changing, self._measures)
 
     def parameter(
-        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+        self, place: DumpFolder, label: Label, time_us: int, tensor: Any, source: Source
     ) -> None:
         """A parameter or buffer as it is used in the step."""
         seen = Sighting(place, label, Moment(0, 0, time_us, _OUTPUT, 0))
@@ -71,15 +71,15 @@ class DumpRecorder:
 
     def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
         """A tensor from outside."""
-        seen = Sighting(Place(graph, CONSTANTS), label, Moment(0, 0, time_us, _OUTPUT, 0))
+        seen = Sighting(DumpFolder(graph, CONSTANTS), label, Moment(0, 0, time_us, _OUTPUT, 0))
         self._value(seen, tensor, None, False, False)
 
-    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
+    def arguments(self, place: DumpFolder, label: Label, arguments: Mapping[str, str]) -> None:
         """The arguments of an operator that are no tensors."""
         text = json.dumps(arguments, indent=4, ensure_ascii=False)
         self._writer.text(place, f"{label.prefix}.json", text)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         """A line of a table of an iteration."""
         self._writer.line(place, table, header, line)
 

@@ -20,7 +20,7 @@ from opscope.dump.format.digest import digest
 from opscope.dump.format.subject import Label, Sighting, StoredType
 from opscope.dump.format.table_rows import OPAQUE, NumberSet, TableRows
 from opscope.dump.format.values import Reading, key_of, read
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.arena import Arena, Slot, aligned
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import BYTES_PER_ROW, DONE, FAILED
@@ -98,11 +98,11 @@ class BackgroundWriter:
             for part in batch.parts(self._rows_at_once):
                 self._submit_rows(part)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         with self._lock:
             self._sender.send(("line", *place, table, header, line))
 
-    def text(self, place: Place, name: str, text: str) -> None:
+    def text(self, place: DumpFolder, name: str, text: str) -> None:
         with self._lock:
             for first in range(0, len(text), _CHARACTERS_PER_RECORD):
                 part = text[first : first + _CHARACTERS_PER_RECORD]

@@ -21,7 +21,7 @@ from helpers.made_rows import record_of
 from opscope.dump.format.statistic import Renderer, StatisticColumns
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
 from opscope.dump.format.table_rows import Column, NumberSet, TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import DONE
 from opscope.events import IO, Outside, Phase, ValueStats
@@ -81,7 +81,7 @@ def test_the_text_of_a_batch_is_that_of_its_rows_one_by_one(rows: Any, data: Any
             columns.line(Subject(labels[label], moment, StoredType(*kinds[kind])), row) + "\r\n"
         )
     records = records_in(buffer, 0, len(buffer))
-    batch = TableRows(Place(0, 0), records, np.array(moments, np.int64), labels, kinds)
+    batch = TableRows(DumpFolder(0, 0), records, np.array(moments, np.int64), labels, kinds)
     assert Renderer(columns).lines(batch).decode() == expected
 
 
