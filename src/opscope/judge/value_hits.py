@@ -24,7 +24,7 @@ _WORDS = {
 }
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place and time of a value."""
 
     step: int
@@ -45,7 +45,7 @@ def outcome_of(watchpoint: Watchpoint, numbers: NumberColumns, node: Node) -> Ou
 
 
 def hits_of(
-    watchpoint: Watchpoint, outcome: Outcome, records: np.ndarray, places: Mapping[int, Place]
+    watchpoint: Watchpoint, outcome: Outcome, records: np.ndarray, places: Mapping[int, ValuePlace]
 ) -> Iterator[Hit]:
     """The hits among some values; `places` tells where a hit is, by its position."""
     for index in np.flatnonzero(outcome.hits):

@@ -19,7 +19,7 @@ from opscope.judge.numbers import Flags, NumberColumns
 from opscope.judge.outcome import CHECKED, Outcome
 from opscope.judge.selection import base_type
 from opscope.judge.table import Table
-from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
+from opscope.judge.value_hits import ValuePlace, hits_of, io_of, outcome_of, reason_text
 from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import VALID, has_bad, joined, taken
 
@@ -207,7 +207,7 @@ def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: FurtherColumns) -> I
         yield replace(hit, seen=hit.seen + gap) if gap else hit
 
 
-class _Places(Mapping[int, Place]):
+class _Places(Mapping[int, ValuePlace]):
     """The places of the rows of a check, made only for those that hit."""
 
     def __init__(
@@ -218,9 +218,9 @@ class _Places(Mapping[int, Place]):
         self._names = names
         self._node_of = node_of
 
-    def __getitem__(self, index: int) -> Place:
+    def __getitem__(self, index: int) -> ValuePlace:
         record = self._records[index]
-        return Place(
+        return ValuePlace(
             int(record["step"]),
             self._rank,
             self._node_of(int(record["node"])),

@@ -12,7 +12,7 @@ from opscope.events import IO, TRAINING_GRAPH, Node, Phase, Stack
 from opscope.judge.catalogue import BY_NAME
 from opscope.judge.numbers import NumberColumns
 from opscope.judge.parsing import make
-from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
+from opscope.judge.value_hits import ValuePlace, hits_of, io_of, outcome_of, reason_text
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
 
@@ -30,7 +30,7 @@ def rows(*values: list[float]) -> np.ndarray:
 def hits(condition: str, *values: list[float], **params: Any) -> list[Any]:
     watchpoint, records = make(condition, 1, **params), rows(*values)
     outcome = outcome_of(watchpoint, NumberColumns.of_records(records), NODE)
-    place = Place(4, 0, NODE, IO.OUTPUT, 0, 9)
+    place = ValuePlace(4, 0, NODE, IO.OUTPUT, 0, 9)
     return list(hits_of(watchpoint, outcome, records, dict.fromkeys(range(len(records)), place)))
 
 
