@@ -19,7 +19,7 @@ _LOOK_S = 0.5
 """The interval at which a held training looks whether anybody is still there."""
 
 
-class Place(NamedTuple):
+class HoldingPlace(NamedTuple):
     """A node where training stands."""
 
     node: int
@@ -35,7 +35,7 @@ class Status(NamedTuple):
     state: str
     reason: str
     step: int
-    place: Place | None
+    place: HoldingPlace | None
     hit: dict[str, Any] | None = None
 
 
@@ -210,14 +210,14 @@ class Controller:
             self.hold_for_person(f"step {step} has ended{missed}", step)
         return self._next_hold.terminate
 
-    def at_node(self, step: int, place: Place) -> None:
+    def at_node(self, step: int, place: HoldingPlace) -> None:
         """An operator has run that is looked at."""
         next_hold = self._next_hold
         if next_hold.at_next_node or (next_hold.at_node and next_hold.at_node == place.name):
             self.hold_for_person("node", step, place)
 
     def hold_for_person(
-        self, reason: str, step: int, place: Place | None = None, state: str = PAUSED
+        self, reason: str, step: int, place: HoldingPlace | None = None, state: str = PAUSED
     ) -> None:
         """Hold because a person wanted so; without anybody for too long, training goes on."""
         if not self.hold(reason, step, place, state):
@@ -227,7 +227,7 @@ class Controller:
         self,
         reason: str,
         step: int,
-        place: Place | None = None,
+        place: HoldingPlace | None = None,
         state: str = PAUSED,
         hit: dict[str, Any] | None = None,
     ) -> bool:

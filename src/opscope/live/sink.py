@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opscope.events import IO, BaseSink, Call, Node, Value, Want
-from opscope.live.controller import Controller, Place
+from opscope.live.controller import Controller, HoldingPlace
 from opscope.live.kept import KeptValues
 
 _VALUES = Want.INPUT_VALUES | Want.OUTPUT_VALUES
@@ -44,7 +44,7 @@ class LiveSink(BaseSink):
         self._kept.add(call, IO.OUTPUT, values)
         self.current = call
         if self._controller.next_hold.looks_at_nodes:
-            place = Place(call.node.id, call.node.name, call.index, place_of(call.node))
+            place = HoldingPlace(call.node.id, call.node.name, call.index, place_of(call.node))
             self._controller.at_node(call.step, place)
 
 
