@@ -38,7 +38,9 @@ from opscope.views import (
 from opscope.views.outlook import Outlook
 from opscope.views.rank_view import RankView
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 RunId = Annotated[str, Path(description="the id of a run, as /runs lists it", max_length=200)]
 RankNumber = Annotated[int, Path(ge=0, description="the rank")]
 NodeNumber = Annotated[int, Path(ge=0, lt=1 << 31, description="the id of a node")]

@@ -160,6 +160,11 @@ export interface EndedRank {
   has_ring: boolean;
 }
 
+/** The reason why a question could not be answered. */
+export interface ErrorAnswer {
+  error: string;
+}
+
 /** A number in an expression that something is compared with. */
 export interface ExpressionThreshold {
   measured: string;
@@ -565,11 +570,6 @@ export interface Preview {
   examples: HitLine[];
   values: number;
   unchecked: Record<string, unknown>[];
-}
-
-/** The reason why a question could not be answered. */
-export interface Problem {
-  error: string;
 }
 
 /** A frame of the user's code that an exception went through. */
