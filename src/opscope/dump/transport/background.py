@@ -19,7 +19,7 @@ from opscope.dump.format import npy
 from opscope.dump.format.digest import digest
 from opscope.dump.format.subject import Label, Sighting, StoredType
 from opscope.dump.format.table_rows import OPAQUE, NumberSet, TableRows
-from opscope.dump.format.values import Reading, key_of, read
+from opscope.dump.format.values import StoredElements, key_of, read
 from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.arena import Arena, Slot, aligned
 from opscope.dump.transport.channel import Sender
@@ -173,7 +173,7 @@ class BackgroundWriter:
         self._plain_kinds[tensor.dtype, tensor.shape] = number
         return number
 
-    def _hold(self, key: Hashable, reading: Reading) -> Slot:
+    def _hold(self, key: Hashable, reading: StoredElements) -> Slot:
         array, raw, kind = reading
         fortran = array.flags.fnc
         slot = self.arena.allocate(_size(reading))
@@ -220,7 +220,7 @@ class BackgroundWriter:
             self._kinds[key] = number
         return number
 
-    def _write_here(self, seen: Sighting, reading: Reading, measures: bool) -> None:
+    def _write_here(self, seen: Sighting, reading: StoredElements, measures: bool) -> None:
         """Write a value that is larger than all the shared memory; only its place is left to do."""
         place, label, moment = seen
         array, raw, kind = npy.dense(reading.array), reading.raw, reading.kind
@@ -252,5 +252,5 @@ class BackgroundWriter:
             raise WriterError(self._process.failure())
 
 
-def _size(reading: Reading) -> int:
+def _size(reading: StoredElements) -> int:
     return aligned(reading.array.nbytes) + (0 if reading.raw is None else reading.raw.nbytes)
