@@ -8,7 +8,7 @@ from opscope.settings.dump_combinations import EXCEPTION
 from opscope.settings.iterations import ALL_STEPS, MAX_STEP, Iterations
 from opscope.settings.kernels import KernelPattern
 from opscope.settings.paths import file_name
-from opscope.settings.sections import Reading, SettingKey
+from opscope.settings.sections import CheckedContent, SettingKey
 
 COMMON = "common_dump_settings"
 E2E = "e2e_dump_settings"
@@ -73,7 +73,7 @@ KEYS = (
 DOTTED = {key.name: key.dotted for key in KEYS}
 
 
-def report_combinations(reading: Reading) -> None:
+def report_combinations(reading: CheckedContent) -> None:
     """Report keys that are right by themselves but select nothing together."""
     values = reading.values
     debugs = values.get("op_debug_mode")
@@ -93,13 +93,13 @@ def report_combinations(reading: Reading) -> None:
         _report_unreachable(reading, iterations, first)
 
 
-def _has_section(reading: Reading, key: str) -> bool:
+def _has_section(reading: CheckedContent, key: str) -> bool:
     """Tell whether a key could have been given: its section is there, and it is not in it."""
     without = any(problem.key == COMMON for problem in reading.problems)
     return not without and key not in reading.given
 
 
-def _report_unreachable(reading: Reading, iterations: Iterations, first: int) -> None:
+def _report_unreachable(reading: CheckedContent, iterations: Iterations, first: int) -> None:
     if iterations.last is not None and iterations.last < first:
         message = f"selects no step: counting starts at initial_iteration = {first}"
         reading.problem(DOTTED["iteration"], iterations.text, message)

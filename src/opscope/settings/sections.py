@@ -27,7 +27,7 @@ class SettingKey:
 
 
 @dataclass
-class Reading:
+class CheckedContent:
     """The content of a file: checked values (or defaults) by key name, and everything wrong."""
 
     file: str
@@ -42,9 +42,9 @@ class Reading:
 
 def read_sections(
     file: str, data: Mapping[str, Any], keys: Sequence[SettingKey], required: Iterable[str] = ()
-) -> Reading:
+) -> CheckedContent:
     """Read every key of the registry from a file's data."""
-    reading = Reading(file)
+    reading = CheckedContent(file)
     sections = list(dict.fromkeys(key.section for key in keys))
     _report_unknown_sections(reading, data, keys, sections)
     for section in sections:
@@ -59,7 +59,9 @@ def read_sections(
     return reading
 
 
-def _table(reading: Reading, value: Any, section: str, required: bool) -> dict[str, Any] | None:
+def _table(
+    reading: CheckedContent, value: Any, section: str, required: bool
+) -> dict[str, Any] | None:
     if value is MISSING:
         if required:
             reading.problem(section, MISSING, "is missing; this section is required")
@@ -70,7 +72,7 @@ def _table(reading: Reading, value: Any, section: str, required: bool) -> dict[s
     return value
 
 
-def _read_key(reading: Reading, table: Mapping[str, Any], key: SettingKey) -> None:
+def _read_key(reading: CheckedContent, table: Mapping[str, Any], key: SettingKey) -> None:
     value = table.get(key.name, MISSING)
     if value is MISSING:
         reading.values[key.name] = key.default
@@ -85,7 +87,10 @@ def _read_key(reading: Reading, table: Mapping[str, Any], key: SettingKey) -> No
 
 
 def _report_unknown_sections(
-    reading: Reading, data: Mapping[str, Any], keys: Sequence[SettingKey], sections: Sequence[str]
+    reading: CheckedContent,
+    data: Mapping[str, Any],
+    keys: Sequence[SettingKey],
+    sections: Sequence[str],
 ) -> None:
     for name in data:
         if name not in sections:
@@ -95,7 +100,7 @@ def _report_unknown_sections(
 
 
 def _report_unknown_keys(
-    reading: Reading, table: Mapping[str, Any], section: str, keys: Sequence[SettingKey]
+    reading: CheckedContent, table: Mapping[str, Any], section: str, keys: Sequence[SettingKey]
 ) -> None:
     known = [key.name for key in keys if key.section == section]
     for name, value in table.items():
