@@ -10,7 +10,7 @@ from typing import Any
 from opscope.analysis.check_dump import DumpCheck
 from opscope.analysis.check_ranks import check_ranks
 from opscope.analysis.check_run import RunCheck
-from opscope.analysis.scope import NOTHING_KEPT, Kept, Scope
+from opscope.analysis.scope import NOTHING_KEPT, CheckedPart, Kept
 from opscope.events import Phase
 from opscope.judge.findings import Findings, Unchecked
 from opscope.judge.hits import Hit
@@ -74,7 +74,7 @@ def check(
     chosen = [n for n in recorded.ranks if ranks is None or n in ranks]
     wants_step = steps or (lambda step: True)
     phases = frozenset(include)
-    scopes = [Scope(n, wants_step, phases, kept.get(n, NOTHING_KEPT)) for n in chosen]
+    scopes = [CheckedPart(n, wants_step, phases, kept.get(n, NOTHING_KEPT)) for n in chosen]
     harmless: list[Note] = []
     if isinstance(recorded, Run):
         hits = _check_run(recorded, watch, scopes, findings, progress, harmless)
@@ -87,7 +87,7 @@ def check(
 def _check_run(
     run: Run,
     watch: WatchSet,
-    scopes: Sequence[Scope],
+    scopes: Sequence[CheckedPart],
     findings: Findings,
     progress: Progress,
     harmless: list[Note],
@@ -101,7 +101,11 @@ def _check_run(
 
 
 def _check_dump(
-    dump: Dump, watch: WatchSet, scopes: Sequence[Scope], findings: Findings, progress: Progress
+    dump: Dump,
+    watch: WatchSet,
+    scopes: Sequence[CheckedPart],
+    findings: Findings,
+    progress: Progress,
 ) -> list[Hit]:
     hits: list[Hit] = []
     for place, scope in enumerate(scopes):

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from opscope.analysis.dump_evidence import DumpEvidence, chains_of
-from opscope.analysis.scope import Scope
+from opscope.analysis.scope import CheckedPart
 from opscope.calls import Calls
 from opscope.dump.format.names import safe
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
@@ -52,7 +52,7 @@ class DumpCheck:
         self,
         rank: DumpRank,
         watchpoints: Sequence[Watchpoint],
-        scope: Scope,
+        scope: CheckedPart,
         findings: Findings,
     ) -> None:
         self.hits: list[Hit] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.analysis.recorded_steps import Records, rows_by_step
 from opscope.analysis.row_evidence import RowEvidence
-from opscope.analysis.scope import Scope
+from opscope.analysis.scope import CheckedPart
 from opscope.calls import Calls
 from opscope.events import Node, ParameterFact
 from opscope.judge.condition import TRAINING
@@ -40,7 +40,7 @@ class RunCheck:
         run: Run,
         rank: Rank,
         watchpoints: Sequence[Watchpoint],
-        scope: Scope,
+        scope: CheckedPart,
         findings: Findings,
     ) -> None:
         self.hits: list[Hit] = []
