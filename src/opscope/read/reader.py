@@ -43,7 +43,7 @@ class ConsumerSlot(NamedTuple):
     """The slot of the output that it reads."""
 
 
-class Series(NamedTuple):
+class ValueSeries(NamedTuple):
     """One value over the steps, in their order."""
 
     rows: Records
@@ -238,13 +238,13 @@ class Reader:
             raise OpscopeError(f"{node.name} has no {place.io} {slot} in step {step}")
         return found
 
-    def series(self, node: Node, io: str = "output", slot: int = 0) -> Series:
+    def series(self, node: Node, io: str = "output", slot: int = 0) -> ValueSeries:
         """The rows of one value over all steps, and the extremes of those left out.
 
         >>> run.series(node).rows["max"]  # doctest: +SKIP
         """
         rows, between = self.recording.rank(self.rank_of(node)).history({node.id})
-        return Series(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
+        return ValueSeries(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
 
     def scopes(self, rank: int | None = None) -> ScopeTree:
         """The scopes of a rank (the first one) as a tree."""
