@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
-from opscope.live.controller import WAITING, Controller, Status
+from opscope.live.controller import WAITING, Controller, TrainingState
 from opscope.live.helper import helper_address
 from opscope.live.kept import NAMED, ON_DISK, SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
@@ -110,7 +110,7 @@ class Live:
         files = FileVerbs(RunFiles(self._directory, rank), link.caught_up.set)
         self._link = link
 
-        def told(status: Status) -> None:
+        def told(status: TrainingState) -> None:
             link.tell(verbs.status())
 
         self.controller.on_change = told

@@ -29,7 +29,7 @@ class HoldingPlace(NamedTuple):
     """Its line, as `file:line`."""
 
 
-class Status(NamedTuple):
+class TrainingState(NamedTuple):
     """The state of training: where it stands, and why."""
 
     state: str
@@ -76,7 +76,7 @@ class Controller:
         self.armed = False
         self.patience_s = patience_s
         """The time a hold lasts after the last sign of anybody."""
-        self.on_change: Callable[[Status], None] = lambda status: None
+        self.on_change: Callable[[TrainingState], None] = lambda status: None
         """Called in the training thread when the status changes."""
         self.guard: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Makes the block that keeps what is done in it from being part of training."""
@@ -86,7 +86,7 @@ class Controller:
         self._next_hold = NextHold()
         self._released = False
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._status = Status(RUNNING, "", 0, None)
+        self._status = TrainingState(RUNNING, "", 0, None)
         self._last_sign = time.monotonic()
         self._connected = False
         self._watchers = 0
@@ -95,7 +95,7 @@ class Controller:
     # ------------------------------------------------------------------ asked from other threads
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TrainingState:
         """The state of training: where it stands, and why."""
         return self._status
 
@@ -236,12 +236,12 @@ class Controller:
             self._next_hold = NextHold()
             self._released = False
             self._last_sign = time.monotonic()
-            self._status = Status(state, reason, step, place, hit)
+            self._status = TrainingState(state, reason, step, place, hit)
         self.on_change(self._status)
         answered = self._wait()
         with self._changed:
             if not answered:
-                self._status = Status(RUNNING, "", self._next_step(), None)
+                self._status = TrainingState(RUNNING, "", self._next_step(), None)
             self.armed = self._next_hold != NextHold() or bool(self._jobs)
         self.on_plan()
         self.on_change(self._status)
@@ -291,7 +291,7 @@ class Controller:
             before, self._next_hold = self._next_hold, next_hold
             self._released = release and held
             if self._released:
-                self._status = Status(RUNNING, "", self._next_step(), None)
+                self._status = TrainingState(RUNNING, "", self._next_step(), None)
             self._last_sign = time.monotonic()
             self.armed = True
             self._changed.notify_all()
