@@ -37,7 +37,7 @@ from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
 from opscope.record.ring import Ring
-from opscope.record.step_facts import StepFacts
+from opscope.record.step_facts import StepFactsRecorder
 
 _compiling = torch.compiler.is_compiling
 
@@ -54,7 +54,7 @@ class _State(threading.local):
 class Program:
     """Tells the recorder of modules, phases and steps, from `install` to `uninstall`."""
 
-    def __init__(self, writer: Any, ring: Ring, facts: StepFacts) -> None:
+    def __init__(self, writer: Any, ring: Ring, facts: StepFactsRecorder) -> None:
         self._writer = writer
         self._ring = ring
         self._facts = facts

@@ -81,7 +81,7 @@ class Recorder:
         import opscope.record.onnx_graph  # noqa: F401
         from opscope.capture.stacks import is_user_file
         from opscope.record.program import Program
-        from opscope.record.step_facts import StepFacts
+        from opscope.record.step_facts import StepFactsRecorder
 
         self.ring = self._open_ring()
         native = load(torch)
@@ -94,7 +94,7 @@ class Recorder:
         self._death.on_thread_failure = self._thread_failed
         self._death.begin()
         self._write_facts()
-        self._steps = StepFacts(self.ring, self.writer.mute)
+        self._steps = StepFactsRecorder(self.ring, self.writer.mute)
         self.program = Program(self.writer, self.ring, self._steps)
         self.program.on_step_end = self._step_ended
         self.program.install()

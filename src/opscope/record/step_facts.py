@@ -59,7 +59,7 @@ class _Late:
     is_written: bool = False
 
 
-class StepFacts:
+class StepFactsRecorder:
     """Collects the facts of the step under way and writes them to the ring."""
 
     def __init__(self, ring: Ring, mute: Any) -> None:
