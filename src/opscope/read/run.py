@@ -20,7 +20,7 @@ from opscope.read.row_store import Records, RowStore
 from opscope.read.state import State, overall, rank_state
 from opscope.read.step_lines import (
     LossLine,
-    StepLine,
+    StoredStep,
     links_line,
     order_line,
     shape_line,
@@ -326,7 +326,7 @@ class Rank:
         return known + [_step(line, links.of(line, orders, nodes), nodes) for line in lines]
 
 
-def _step(line: StepLine, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
+def _step(line: StoredStep, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
     return StepRecord(
         step=line.step,
         calls=calls,

@@ -23,7 +23,7 @@ def order_line(line: Fields) -> tuple[int, list[int]]:
     return line.integer("id"), line.integers("nodes", NODES)
 
 
-class StepLine(NamedTuple):
+class StoredStep(NamedTuple):
     """A step as it stands in a file."""
 
     step: int
@@ -45,9 +45,9 @@ class LossLine(NamedTuple):
     call: int | None
 
 
-def step_line(line: Fields) -> StepLine:
+def step_line(line: Fields) -> StoredStep:
     """Return what is known of a step."""
-    return StepLine(
+    return StoredStep(
         step=line.integer("step", -SMALL, SMALL),
         operators=line.integer("operators", below=CALLS),
         passes=line.integer("passes", 1, CALLS),
