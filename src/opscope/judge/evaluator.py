@@ -23,7 +23,7 @@ from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import BadInputs, Soundness
 from opscope.judge.overflows import Overflows, StepPart
 from opscope.judge.table import KindOf, Table
-from opscope.judge.training import Training
+from opscope.judge.training import TrainingJudge
 from opscope.judge.training_check import SeenStep
 from opscope.judge.values import ValueChecks
 from opscope.judge.watchpoint import Watchpoint
@@ -54,7 +54,7 @@ class Evaluator:
         Without edges it is not known where NaN and Inf began.
         """
         self.table = table
-        self.training = Training(table, rank, findings, kind_of)
+        self.training = TrainingJudge(table, rank, findings, kind_of)
         self.overflows = Overflows(Soundness(bad_inputs), table, findings)
         self.on_uses: Callable[[int, Uses], None] = lambda step, uses: None
         """Called with the parameters that a complete step used, and their rows."""

@@ -15,7 +15,7 @@ from opscope.judge.hits import Hit
 from opscope.stats.record import ROW_DTYPE
 
 if TYPE_CHECKING:
-    from opscope.judge.training import Training
+    from opscope.judge.training import TrainingJudge
     from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
@@ -53,7 +53,7 @@ class TrainingCheck:
     ignores_skipped = False
     """True if steps without an update do not count."""
 
-    def __init__(self, watchpoint: Watchpoint, training: Training) -> None:
+    def __init__(self, watchpoint: Watchpoint, training: TrainingJudge) -> None:
         self.watchpoint = watchpoint
         self.training = training
         self.told: set[str] = set()
