@@ -264,7 +264,7 @@ class Snapshot:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Value(NamedTuple):
+class PassingValue(NamedTuple):
     """A tensor at the moment it passes by: valid only during the callback."""
 
     slot: int
@@ -323,10 +323,10 @@ class Sink(Protocol):
     def node(self, node: Node) -> None:
         """A call site was seen for the first time."""
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """The inputs of a call, before the operator runs."""
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """The outputs of a call, right after it ran."""
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
@@ -376,10 +376,10 @@ class BaseSink:
     def node(self, node: Node) -> None:
         pass
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         pass
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         pass
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:

@@ -25,10 +25,10 @@ from opscope.events import (
     Node,
     Outside,
     ParameterFact,
+    PassingValue,
     Sink,
     Source,
     StepRecord,
-    Value,
     Want,
 )
 from opscope.messages import say, say_once
@@ -208,7 +208,7 @@ class Pipeline:
         node.plan = plan
         return plan
 
-    def inputs(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, plan: Plan, call: Call, values: Sequence[PassingValue]) -> None:
         """Deliver the inputs of a call that is about to run."""
         flags = plan.flags
         if not self.takes_rows:
@@ -234,7 +234,7 @@ class Pipeline:
         self,
         plan: Plan,
         call: Call,
-        values: Sequence[Value],
+        values: Sequence[PassingValue],
         viewed: tuple[Any, Source] | None = None,
     ) -> None:
         """Deliver the outputs of a call that ran; see `Meter.measure` for `viewed`."""
@@ -308,7 +308,7 @@ class Pipeline:
         if self._opened:
             self._each(self._sinks, "kind", number, dtype, shape)
 
-    def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
+    def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[PassingValue]) -> None:
         for value in values:
             source = value.source
             if not isinstance(source, Outside) or source.kind not in ("parameter", "buffer"):
@@ -321,7 +321,7 @@ class Pipeline:
                     self._call(sink, "parameter", call, source, value.tensor)
 
     def _deliver(
-        self, plan: Plan, flag: int, callback: str, call: Call, values: Sequence[Value]
+        self, plan: Plan, flag: int, callback: str, call: Call, values: Sequence[PassingValue]
     ) -> None:
         for sink, want in plan.sinks:
             if want & flag:

@@ -15,7 +15,7 @@ from opscope.capture.guards import quiet
 from opscope.capture.observers import Observers
 from opscope.capture.operators import Operator
 from opscope.capture.threads import Threads
-from opscope.events import Call, Node, Output, Outside, Source, Value, Want
+from opscope.events import Call, Node, Output, Outside, PassingValue, Source, Want
 from opscope.native import shared
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.devices import stream_of
@@ -39,7 +39,7 @@ class Delivery:
         self.step = 0
         self.lock = threading.RLock()
         """Held where several threads run operators."""
-        self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+        self.late: dict[int, list[tuple[Plan, Call, PassingValue]]] = {}
         """By memory: outputs of collectives that are under way."""
         self.bad_outputs: BadOutputs = Observers()
         """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
@@ -112,7 +112,7 @@ class Delivery:
             stream = stream_of(tensors[0])
         call = Call(node, self.step, index, stream, time.time_ns() // 1000, pass_number)
         values = [
-            Value(slot, tensor, source)
+            PassingValue(slot, tensor, source)
             for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
             if not (isinstance(source, Output) and source.uninitialised)
         ]
@@ -133,7 +133,7 @@ class Delivery:
     ) -> None:
         """Deliver the outputs of a call; `tensors` and `sources` are its inputs."""
         values = [
-            Value(slot, tensor, None)
+            PassingValue(slot, tensor, None)
             for slot, tensor in enumerate(produced)
             if tensor is not None and not call.node.outputs[slot].uninitialised
         ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from opscope.arrays import Array
 from opscope.errors import OpscopeError
-from opscope.events import IO, Call, Node, Value
+from opscope.events import IO, Call, Node, PassingValue
 from opscope.live.spill import Spill
 from opscope.messages import say_once
 from opscope.stats.torch_values import unsupported_reason
@@ -115,7 +115,7 @@ class KeptValues:
         """True if any parameters are named."""
         return any(map(_is_marked, self._patterns))
 
-    def add(self, call: Call, io: IO, values: Sequence[Value]) -> None:
+    def add(self, call: Call, io: IO, values: Sequence[PassingValue]) -> None:
         """Copy values as they are now."""
         if self.mode == NONE:
             return

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.events import Call, Node, Value, Want
+from opscope.events import Call, Node, PassingValue, Want
 from opscope.judge.condition import WEIGHT
 from opscope.judge.evidence import (
     FurtherColumns,
@@ -72,7 +72,7 @@ class TensorComparison:
             want |= Want.PARAMETERS
         return want
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """Count the elements of outputs that are in a range."""
         for watchpoint in self._ranges:
             for value in values:

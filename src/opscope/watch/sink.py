@@ -17,9 +17,9 @@ from opscope.events import (
     Node,
     Outside,
     ParameterFact,
+    PassingValue,
     StepRecord,
     UpdateFact,
-    Value,
     Want,
 )
 from opscope.judge.catalogue import NONFINITE
@@ -152,10 +152,10 @@ class WatchSink(BaseSink):
     def node(self, node: Node) -> None:
         self._nodes.append(node)
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._features.inputs(call, values)
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._compared.outputs(call, values)
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from opscope.errors import OpscopeError
-from opscope.events import IO, TRAINING_GRAPH, Call, Node, Phase, Stack, Value
+from opscope.events import IO, TRAINING_GRAPH, Call, Node, PassingValue, Phase, Stack
 from opscope.live.control import LiveSettings
 from opscope.live.kept import ALL, NONE, SMALL_BYTES, USUAL_BYTES, KeptValues, ValueKey
 from opscope.live.spill import Spill
@@ -30,7 +30,7 @@ def node(number: int, scope: str = "Default/a") -> Node:
 def add(kept: KeptValues, step: int, number: int, fill: float) -> ValueKey:
     tensor = torch.full((SIZE // 4,), float(fill))
     call = Call(node(number), step, number, 0, 0)
-    kept.add(call, IO.OUTPUT, [Value(0, tensor, None)])
+    kept.add(call, IO.OUTPUT, [PassingValue(0, tensor, None)])
     tensor.fill_(-1.0)  # what is written in place later
     return ValueKey(step, number, "output", 0)
 
@@ -124,7 +124,7 @@ def test_who_is_kept() -> None:
 def test_elements_in_ranges_are_counted() -> None:
     kept = KeptValues()
     tensor = torch.tensor([0.0, 1.0, 2.0, float("nan"), float("inf")])
-    kept.add(Call(node(3), 5, 17, 0, 0), IO.INPUT, [Value(2, tensor, None)])
+    kept.add(Call(node(3), 5, 17, 0, 0), IO.INPUT, [PassingValue(2, tensor, None)])
     ranges = [(0.0, 1.0), (1.5, float("inf"))]
     assert kept.counts(5, ranges) == [(17, "input", 2, 0, 2), (17, "input", 2, 1, 2)]
     assert kept.counts(4, ranges) == []

@@ -6,7 +6,17 @@ import numpy as np
 import torch
 
 from opscope.calls import Calls, note_sources
-from opscope.events import TRAINING_GRAPH, Call, Node, Output, Outside, Phase, Stack, Value, Want
+from opscope.events import (
+    TRAINING_GRAPH,
+    Call,
+    Node,
+    Output,
+    Outside,
+    PassingValue,
+    Phase,
+    Stack,
+    Want,
+)
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.parsing import make
 from opscope.judge.table import Table
@@ -66,7 +76,7 @@ def test_elements_in_a_range() -> None:
     watchpoint = make("TR", 1, **RANGE)
     made = compared(watchpoint)
     tensor = torch.tensor([-0.5, 0.0, 0.5, 1.0, 1.5, float("nan"), float("inf")])
-    made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, tensor, None)])
+    made.outputs(Call(node("relu"), 0, 0, 0, 0), [PassingValue(0, tensor, None)])
     records = np.zeros(2, ROW_DTYPE)
     records["slot"] = [0, 1]
     found = made.columns(watchpoint, records, (), ROWS)
@@ -109,7 +119,7 @@ def test_what_was_kept_is_dropped_with_the_last_watchpoint() -> None:
 def test_tensors_without_numbers() -> None:
     watchpoint = make("TR", 1, **RANGE)
     made = compared(watchpoint, make("WCL", 2))
-    made.outputs(Call(node("relu"), 0, 0, 0, 0), [Value(0, torch.eye(2).to_sparse(), None)])
+    made.outputs(Call(node("relu"), 0, 0, 0, 0), [PassingValue(0, torch.eye(2).to_sparse(), None)])
     found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), (), ROWS)
     assert found.missing.tolist() == [NO_VALUES]
     made.parameter(0, "w", torch.eye(2).to_sparse())

@@ -39,8 +39,8 @@ from opscope.events import (
     Call,
     Node,
     Outside,
+    PassingValue,
     StepRecord,
-    Value,
     Want,
 )
 from opscope.messages import say
@@ -177,12 +177,12 @@ class DumpSink(BaseSink):
         return self._kernels.select(node)
 
     @_never_raises
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         label = self._labels.get(call.node)
         if label is not None and self._captures(call.step):
             self._take_inputs(call, label, values)
 
-    def _take_inputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_inputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         if self._constants is not None:
             self._add_constants(call, values, self._constants)
         if not self._settings.wants_inputs:
@@ -193,16 +193,16 @@ class DumpSink(BaseSink):
                 self._recorder.input(place, label, call, slot, tensor, source)
 
     @_never_raises
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         label = self._labels.get(call.node)
         if label is not None and self._captures(call.step):
             self._take_outputs(call, label, self._needed(call, values))
 
-    def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         if self._settings.wants_outputs:
             self._add_outputs(call, label, values)
 
-    def _needed(self, call: Call, values: Sequence[Value]) -> Sequence[Value]:
+    def _needed(self, call: Call, values: Sequence[PassingValue]) -> Sequence[PassingValue]:
         """The outputs without those that nothing ever reads."""
         op = call.node.op
         if not self._settings.ignores_useless_outputs or not has_useless(op):
@@ -210,7 +210,7 @@ class DumpSink(BaseSink):
         useless = useless_slots(op, len(call.node.outputs))
         return [value for value in values if value.slot not in useless]
 
-    def _add_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _add_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         place = self._place(call)
         if self._constants is not None:
             for value in values:
@@ -219,7 +219,9 @@ class DumpSink(BaseSink):
             if self._devices is None or self._is_here(call, IO.OUTPUT, slot, tensor):
                 self._recorder.output(place, label, call, slot, tensor)
 
-    def _add_constants(self, call: Call, values: Sequence[Value], constants: Constants) -> None:
+    def _add_constants(
+        self, call: Call, values: Sequence[PassingValue], constants: Constants
+    ) -> None:
         graph = call.node.graph
         for _, tensor, source in values:
             if not is_constant(source):

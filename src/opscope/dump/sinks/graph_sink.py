@@ -14,7 +14,7 @@ from opscope.dump.format.execution_order import OperatorOrder
 from opscope.dump.format.graph import Graph, TensorTypes
 from opscope.dump.selection.wanted import Phases
 from opscope.dump.transport.failure import describe
-from opscope.events import BaseSink, Call, Node, StepRecord, Value, Want
+from opscope.events import BaseSink, Call, Node, PassingValue, StepRecord, Want
 from opscope.messages import say_once
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class GraphSink(BaseSink):
             return Want.NOTHING
         return _ALL
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._types.add_inputs(call.node, [value[:2] for value in values])
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._types.add_outputs(call.node, [value[:2] for value in values])
 
     def step_end(self, record: StepRecord) -> None:

@@ -21,7 +21,7 @@ from opscope.dump.transport import background
 from opscope.dump.transport.arena import Arena
 from opscope.dump.transport.memory import DONE, SharedMemory
 from opscope.dump.transport.store import Store, StorePlan
-from opscope.events import Outside, Value
+from opscope.events import Outside, PassingValue
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_the_result_of_an_inplace_operator_is_copied_once(
         call = dump.call(first, [value])
         numpy_view = value.numpy()
         numpy_view += 1
-        dump.sink.outputs(call, [Value(0, value, None)])
+        dump.sink.outputs(call, [PassingValue(0, value, None)])
         torch.autograd.graph.increment_version(value)
         dump.call(second, [value], sources=[first.outputs[0]])
     assert len(copies) == 2
