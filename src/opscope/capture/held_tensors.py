@@ -10,7 +10,7 @@ from torch import Tensor
 from opscope.stats.torch_values import storage_start, unsupported_reason
 
 
-class Writes(Protocol):
+class WriteWarnings(Protocol):
     """Tells holders before an operator writes to memory they hold."""
 
     def hold(self, storage: int) -> None:
@@ -39,7 +39,7 @@ class HeldTensors:
 
     def __init__(self) -> None:
         self._by_storage: dict[int, list[Held]] = {}
-        self.writes: Writes | None = None
+        self.writes: WriteWarnings | None = None
         """Native code, which has to be asked to announce writes; Python announces all of them."""
 
     def hold(self, tensor: Tensor) -> Held:
