@@ -22,7 +22,7 @@ from opscope.dump.transport.arena import aligned
 from opscope.dump.transport.channel import Receiver, Record
 from opscope.dump.transport.failure import describe
 from opscope.dump.transport.memory import DONE, FAILED, SharedMemory
-from opscope.dump.transport.parallel import LARGE, Writes
+from opscope.dump.transport.parallel import LARGE, ParallelWrites
 from opscope.dump.transport.store import Store, StorePlan
 from opscope.stats.row import Row
 from opscope.value_type import ValueType
@@ -70,7 +70,7 @@ class Worker:
         self._names: list[str] = []
         self._text = ""
         self._job = 0
-        self._writes = Writes()
+        self._writes = ParallelWrites()
         self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
         self._kinds: dict[int, tuple[StoredType, str, tuple[int, ...], bool]] = {}
