@@ -32,7 +32,7 @@ _MIXED = -2
 """Stands for an input that is not always the same parameter: its call tells."""
 
 
-class _Places:
+class _OrderedRows:
     """The findings about rows that lie in a certain order."""
 
     def __init__(self, heads: bytes | None = None) -> None:
@@ -96,7 +96,7 @@ class Table:
         self._watchpoints: Sequence[Watchpoint] = ()
         self._matrices: set[str] = set()
         self._shapes_known = 0
-        self._last = _Places()
+        self._last = _OrderedRows()
         self._looked_at: Records | None = None
         """The rows that `_last` is about."""
 
@@ -108,7 +108,7 @@ class Table:
         self._selected = {w.id: np.zeros(len(self._watched), bool) for w in watchpoints}
         self._slots = {}
         self._weights = {w.id: [] for w in watchpoints}
-        self._last = _Places()
+        self._last = _OrderedRows()
         known, self._known = self._known, 0
         self.learn(known)
 
@@ -121,7 +121,7 @@ class Table:
         new = [node for n in range(self._known, count) if (node := self._node_of(n)) is not None]
         for node in new:
             self._add(node)
-        self._last = _Places()
+        self._last = _OrderedRows()
         self._known = count
         return new
 
@@ -132,7 +132,7 @@ class Table:
                 self._note_inputs(node)
             if self._slots:  # its outputs may have to do with a parameter now
                 self._slots = {k: found for k, found in self._slots.items() if k[1] is not node}
-                self._last = _Places()
+                self._last = _OrderedRows()
 
     def is_watched(self, node: Node) -> bool:
         """Return whether a node is of a phase that is watched."""
@@ -162,7 +162,7 @@ class Table:
         row = self._of_input[node.id]
         if row[: len(found)].tolist() != found:
             row[: len(found)] = found
-            self._last = _Places()
+            self._last = _OrderedRows()
 
     def _of_slot(self, node: Node, slot: int) -> int:
         names = {_weight_at(sources, slot) for sources in node.variants}
@@ -241,7 +241,7 @@ class Table:
         chosen: Indices = found[np.array(fits, bool)]
         return chosen
 
-    def _places(self, records: Records) -> _Places:
+    def _places(self, records: Records) -> _OrderedRows:
         """Return the findings about rows in this order: most steps are like the one before."""
         if records is self._looked_at and self._last.heads is not None:
             return self._last
@@ -249,7 +249,7 @@ class Table:
         words = words_of(records)
         heads = b"".join([(words[:, i] & bits).tobytes() for i, bits in enumerate(_WHERE)])
         if self._last.heads != heads:
-            self._last = _Places(heads)
+            self._last = _OrderedRows(heads)
         return self._last
 
     # ------------------------------------------------------------------ parameters
