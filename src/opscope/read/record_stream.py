@@ -92,7 +92,7 @@ def _let_go(structure: Any) -> None:
     """Releasing is marked by an empty `release`, as the interface demands."""
     held = _held.pop(structure.contents.private_data or 0, None)
     structure.contents.release = type(structure.contents.release)()
-    if isinstance(held, _Reading):
+    if isinstance(held, _StreamReading):
         held.end()
 
 
@@ -112,7 +112,7 @@ class RecordStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """A capsule with a stream; whoever takes it releases it."""
-        reading = _Reading(self._types, self._batches())
+        reading = _StreamReading(self._types, self._batches())
         stream = _Stream(
             reading.get_schema, reading.get_next, reading.get_error, _release_stream, None
         )
@@ -129,7 +129,7 @@ class RecordStream:
                 reading.end()
 
 
-class _Reading:
+class _StreamReading:
     """One time that a stream is read."""
 
     def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[Batch]) -> None:
