@@ -42,7 +42,7 @@ from opscope.record.step_facts import StepFactsRecorder
 _compiling = torch.compiler.is_compiling
 
 
-class _State(threading.local):
+class _ThreadScope(threading.local):
     """The scope a thread is in, and how deep it is in module calls and backward."""
 
     def __init__(self, root: Scope) -> None:
@@ -62,7 +62,7 @@ class Program:
         self._leave: Callable[[int], object] = getattr(writer, "leave", writer.enter)
         self._root = Scope(ROOT, None, "")
         self._numbers: dict[Scope, int] = {}
-        self._state = _State(self._root)
+        self._state = _ThreadScope(self._root)
         self._clock = StepClock(self._end_step)
         self._patches: Patches = Patches()
         self._hooks: list[Any] = []
