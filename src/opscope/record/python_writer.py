@@ -22,7 +22,7 @@ MODULE = "nn.Module"
 """The name that module calls have in place of an operator's."""
 
 
-class _State(threading.local):
+class _ThreadCalls(threading.local):
     def __init__(self) -> None:
         self.scope = 0
         self.phase = shared.SETUP
@@ -37,7 +37,7 @@ class PythonWriter:
         self._ring: Ring | None = None
         self._names: dict[tuple[int, str], int] = {}
         self._counts: dict[int, int] = {}
-        self._state = _State()
+        self._state = _ThreadCalls()
         self._lock = threading.Lock()
         self._pid = 0
 
