@@ -39,8 +39,8 @@ def parse_index(text: str, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
 def spans_of(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> list[AxisPart]:
     """Return what an index takes of each axis.
 
-    >>> spans_of((-1, slice(None, None, 2)), (3, 8))
-    [Span(start=2, step=1, count=1, ranged=False), Span(start=0, step=2, count=4, ranged=True)]
+    >>> [tuple(part) for part in spans_of((-1, slice(None, None, 2)), (3, 8))]
+    [(2, 1, 1, False), (0, 2, 4, True)]
     """
     found = []
     for axis, size in enumerate(shape):
