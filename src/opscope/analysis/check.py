@@ -19,7 +19,7 @@ from opscope.judge.watch_set import WatchSet
 from opscope.read.dump import Dump
 from opscope.read.run import Run
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
 INCLUDED = (str(Phase.SETUP), str(Phase.DATA), str(Phase.EVAL))
@@ -63,7 +63,7 @@ def check(
     ranks: Collection[int] | None = None,
     steps: Callable[[int], bool] | None = None,
     include: Collection[str] = (),
-    progress: Progress = lambda done, total: None,
+    progress: OnProgress = lambda done, total: None,
     kept: Mapping[int, Kept] = MappingProxyType({}),
 ) -> Checked:
     """Check watchpoints on a run or a dump; `steps` says which steps are wanted.
@@ -89,7 +89,7 @@ def _check_run(
     watch: WatchSet,
     scopes: Sequence[CheckedPart],
     findings: Findings,
-    progress: Progress,
+    progress: OnProgress,
     harmless: list[Note],
 ) -> list[Hit]:
     checks = [RunCheck(run, run.rank(s.rank), watch.enabled, s, findings) for s in scopes]
@@ -105,7 +105,7 @@ def _check_dump(
     watch: WatchSet,
     scopes: Sequence[CheckedPart],
     findings: Findings,
-    progress: Progress,
+    progress: OnProgress,
 ) -> list[Hit]:
     hits: list[Hit] = []
     for place, scope in enumerate(scopes):
@@ -115,7 +115,7 @@ def _check_dump(
     return hits
 
 
-def _part_of(progress: Progress, place: int, count: int) -> Progress:
+def _part_of(progress: OnProgress, place: int, count: int) -> OnProgress:
     """Progress of one of several ranks."""
     return lambda done, total: progress(place * total + done, count * total)
 

@@ -25,7 +25,7 @@ from opscope.judge.numbers import Change, Flags, Floats
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.dump import HAS_INF, DumpValues
-from opscope.read.measure import Range, Tolerance, compare, count_in_range, measure
+from opscope.read.measure import AllcloseTolerance, Range, compare, count_in_range, measure
 from opscope.read.stored import Array, open_array, size_of
 from opscope.stats.native_cpu import load
 from opscope.stats.record import ROW_BYTES, VALID
@@ -83,7 +83,7 @@ class DumpEvidence:
         self._wanted: Flags = np.zeros(count, bool)
         self._compared: Flags = np.zeros(count, bool)
         self._inside: dict[Range, Floats] = {}
-        self._differences: dict[Tolerance, dict[int, Difference]] = {}
+        self._differences: dict[AllcloseTolerance, dict[int, Difference]] = {}
         self._missing = np.full(count, NO_VALUES, np.uint8)
         for watchpoint in watchpoints:
             if watchpoint.condition.needs_change:

@@ -26,7 +26,7 @@ from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import OUTPUT, ROW_DTYPE
 from opscope.stats.two_tensors import Difference
 
-Steps = NDArray[np.int64]
+StepNumbers = NDArray[np.int64]
 
 _ROUNDING = 1e-9
 """Numbers of rows are this exact, relative to the mean of |x|, or better."""
@@ -88,7 +88,7 @@ class RowEvidence:
         return FurtherColumns(change=Change.of(differences), missing=missing, before=steps.tolist())
 
     def _compared(
-        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: Steps
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: StepNumbers
     ) -> Iterator[tuple[int, Difference]]:
         """Places of the parameters that a training has kept of two steps, and how they differ."""
         if not self._kept.changes:

@@ -26,7 +26,7 @@ from opscope.events import Node, Output, Outside, Phase, Source
 
 GradNode = tuple[int, str, Tensor | None]
 """The number and the name of an autograd node, and the tensor to whose gradient it adds, if any."""
-Subject = Node | Outside | str | tuple[str, ...] | None
+AttributedTo = Node | Outside | str | tuple[str, ...] | None
 """The subject of an operator: a forward node, a parameter, or the names of several."""
 UNKNOWN = Outside("outside", "")
 _ACCUMULATE = 2**64 - 1

@@ -13,7 +13,7 @@ from opscope.capture.parameters import TensorNames
 from opscope.events import GroupFact
 
 _SHOWN = 3
-Settings = tuple[tuple[str, float], ...]
+GroupSettings = tuple[tuple[str, float], ...]
 
 
 def group_facts(names: TensorNames, optimizer: Optimizer, alone: bool) -> list[GroupFact]:
@@ -24,7 +24,7 @@ def group_facts(names: TensorNames, optimizer: Optimizer, alone: bool) -> list[G
     kind = _class_of_torch(optimizer)
     if kind is None:
         return []
-    found: dict[Settings, list[Tensor]] = {}
+    found: dict[GroupSettings, list[Tensor]] = {}
     for group in optimizer.param_groups:
         found.setdefault(tuple(_numbers(group)), []).extend(group["params"])
     return [

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
 from opscope.calls import Calls, note_sources
-from opscope.capture.attribution import UNKNOWN, Attribution, Subject
+from opscope.capture.attribution import UNKNOWN, AttributedTo, Attribution
 from opscope.capture.delivery import Delivery
 from opscope.capture.known import KnownTensors
 from opscope.capture.node_book import NodeBook
@@ -71,7 +71,7 @@ _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _OUTPUT_STATS, _ARGUMENTS = int(Want.OUTPUT_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
-Texts = Callable[[], dict[str, str]]
+ReadTexts = Callable[[], dict[str, str]]
 """The arguments of the call under way that are no tensors, as text."""
 
 
@@ -162,7 +162,7 @@ class OperatorWatch:
         sources: list[Source],
         written: list[Tensor],
         frame: FrameType | None,
-        texts: Texts,
+        texts: ReadTexts,
     ) -> Begun:
         """An operator is about to run.
 
@@ -239,13 +239,13 @@ class OperatorWatch:
         frame: FrameType | None,
         tensors: list[Tensor],
         sources: list[Source],
-    ) -> tuple[int, Subject, tuple[object, ...], FrameType | None, tuple[int, int]]:
+    ) -> tuple[int, AttributedTo, tuple[object, ...], FrameType | None, tuple[int, int]]:
         """The phase, what the operator is about, a key for its call site, the user's frame, and
         the serial number and the number of the pass."""
         if frame is None or frame.f_code is ENGINE:
             origin, of = self.attribution.origin(state)
             return BACKWARD, origin, (operator, origin), None, of
-        subject: Subject = None
+        subject: AttributedTo = None
         phase = state.phase
         if phase >= EVAL or state.backward_depth:
             phase = self.attribution.phase_of(state, operator, sources)
@@ -319,10 +319,10 @@ class OperatorWatch:
         operator: Operator,
         state: ThreadState,
         phase: int,
-        subject: Subject,
+        subject: AttributedTo,
         frame: FrameType | None,
         sources: list[Source],
-        texts: Texts,
+        texts: ReadTexts,
     ) -> Node:
         engine = frame is None or frame.f_code is ENGINE
         op_type, scope, module_class = operator.op_type, state.scope.path, state.scope.module_class

@@ -18,7 +18,7 @@ from opscope.stats.record import INPUT, OUTPUT, words_of
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
-Numbers = NDArray[np.int32]
+ParameterNumbers = NDArray[np.int32]
 KindOf = Callable[[int], tuple[str, tuple[int, ...]] | None]
 """The number in a row's `shape` → dtype and shape, if they are known."""
 _SLOTS = 16
@@ -39,7 +39,7 @@ class _OrderedRows:
         self.heads = heads
         """The values that the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
-        self.parameters: tuple[Indices, Numbers] | None = None
+        self.parameters: tuple[Indices, ParameterNumbers] | None = None
 
 
 def is_ignored_line(node: Node) -> bool:
@@ -254,7 +254,7 @@ class Table:
 
     # ------------------------------------------------------------------ parameters
 
-    def weights(self, watchpoint: Watchpoint, numbers: Numbers) -> NDArray[np.bool_]:
+    def weights(self, watchpoint: Watchpoint, numbers: ParameterNumbers) -> NDArray[np.bool_]:
         """Return which of some parameters a watchpoint looks at."""
         chosen = self._weights[watchpoint.id]
         for number in range(len(chosen), len(self.parameters)):
@@ -270,7 +270,7 @@ class Table:
         other = bool(select.parameter) and self._names_parameter(select.parameter, name)
         return select.matches(node, name) or by_name or other
 
-    def parameter_rows(self, records: Records, calls: Calls) -> tuple[Indices, Numbers]:
+    def parameter_rows(self, records: Records, calls: Calls) -> tuple[Indices, ParameterNumbers]:
         """Return the first row of every parameter among some rows of a step, and their numbers."""
         places = self._places(records)
         if places.parameters is not None:
@@ -287,13 +287,13 @@ class Table:
             places.parameters = found
         return found
 
-    def own_parameters(self, records: Records) -> tuple[Indices, Numbers]:
+    def own_parameters(self, records: Records) -> tuple[Indices, ParameterNumbers]:
         """Return the rows of nodes that stand for a parameter themselves, and their numbers."""
         numbers = self._of_output[records["node"]]
         rows = np.flatnonzero(numbers >= 0)
         return rows, numbers[rows]
 
-    def _inputs_that_are_parameters(self, records: Records) -> tuple[Indices, Numbers]:
+    def _inputs_that_are_parameters(self, records: Records) -> tuple[Indices, ParameterNumbers]:
         slots = records["slot"]
         rows = np.flatnonzero((records["io"] == INPUT) & (slots < self._of_input.shape[1]))
         numbers = self._of_input[records["node"][rows], slots[rows]]
@@ -308,7 +308,7 @@ class Table:
         name = _weight_at(calls.sources_of(call), slot)
         return self._number(name, calls.nodes[call]) if name else -1
 
-    def note_shapes(self, numbers: Numbers, records: Records, kind_of: KindOf) -> None:
+    def note_shapes(self, numbers: ParameterNumbers, records: Records, kind_of: KindOf) -> None:
         """Note which of some parameters have two dimensions or more."""
         if self._shapes_known == len(self.parameters):
             return
@@ -325,7 +325,9 @@ class Table:
         return name in self._matrices
 
 
-def _first_of_each(records: Records, rows: Indices, numbers: Numbers) -> tuple[Indices, Numbers]:
+def _first_of_each(
+    records: Records, rows: Indices, numbers: ParameterNumbers
+) -> tuple[Indices, ParameterNumbers]:
     known = numbers >= 0
     rows, numbers = rows[known], numbers[known]
     order = np.argsort(records["call"][rows], kind="stable")

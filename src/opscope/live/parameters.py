@@ -15,9 +15,9 @@ from opscope.stats.two_tensors import Difference, difference_of_arrays
 if TYPE_CHECKING:
     from opscope.events import Snapshot
 
-Tolerance = tuple[float, float, bool]
+AllcloseTolerance = tuple[float, float, bool]
 """rtol, atol, and whether NaN is equal to NaN."""
-Changed = tuple[str, Tolerance, Difference]
+Changed = tuple[str, AllcloseTolerance, Difference]
 """A parameter, the tolerance it was compared with, and how far it is from what it was."""
 
 
@@ -71,7 +71,7 @@ class ParameterCopies:
             f"to keep it at the end of every step: keep p:{name}"
         )
 
-    def changes(self, step: int, tolerances: Sequence[Tolerance]) -> list[Changed]:
+    def changes(self, step: int, tolerances: Sequence[AllcloseTolerance]) -> list[Changed]:
         """Return how far the kept parameters of a step are from those of the step before.
 
         A step uses parameters as the one before has left them.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from opscope.calls import Calls, sources_in
 from opscope.events import Node, Phase, Source, Stack
 from opscope.read.checked import CALLS
-from opscope.read.graph import SourceLine, source_of
+from opscope.read.graph import StoredSource, source_of
 from opscope.read.step_lines import LinksLine, StoredStep
 
 Records = NDArray[np.void]
@@ -28,7 +28,7 @@ class Links(NamedTuple):
 
     changes: array[int]
     crossings: array[int]
-    further: Mapping[int, list[SourceLine]]
+    further: Mapping[int, list[StoredSource]]
 
 
 _NO_LINKS = Links(array("q"), array("q"), {})

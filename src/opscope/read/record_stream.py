@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Records = NDArray[np.void]
-Batch = tuple[int, Records]
+RankRecords = tuple[int, Records]
 """The number of a rank, and records of it."""
 
 _AT_A_TIME = 1 << 13
@@ -104,7 +104,7 @@ class RecordStream:
     """Some columns of records; each time it is read, `batches` is called for them anew."""
 
     def __init__(
-        self, columns: Mapping[str, np.dtype[Any]], batches: Callable[[], Iterator[Batch]]
+        self, columns: Mapping[str, np.dtype[Any]], batches: Callable[[], Iterator[RankRecords]]
     ) -> None:
         self._types = {_RANK: np.dtype(np.int32), **columns}
         self._batches = batches
@@ -132,9 +132,9 @@ class RecordStream:
 class _StreamReading:
     """One time that a stream is read."""
 
-    def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[Batch]) -> None:
+    def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[RankRecords]) -> None:
         self._types = types
-        self._batches: Iterator[Batch] = (
+        self._batches: Iterator[RankRecords] = (
             (rank, records[begin : begin + _AT_A_TIME])
             for rank, records in batches
             for begin in range(0, len(records), _AT_A_TIME)

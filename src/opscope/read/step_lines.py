@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from opscope.calls import MOST_FURTHER
 from opscope.read.checked import CALLS, NODES, SMALL, Fields
-from opscope.read.graph import SourceLine, sources_line
+from opscope.read.graph import StoredSource, sources_line
 from opscope.value_type import ValueType
 
 _SIZES = 1 << 63
@@ -66,7 +66,7 @@ class LinksLine(NamedTuple):
     like: int | None
     changes: list[int]
     crossings: list[int]
-    further: dict[int, list[SourceLine]]
+    further: dict[int, list[StoredSource]]
     """By call: its sources, where they are told call by call."""
 
 

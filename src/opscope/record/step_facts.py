@@ -32,7 +32,7 @@ _PATIENCE = 8
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Number:
+class PendingNumber:
     """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -54,8 +54,8 @@ class _Late:
 
     number: int
     facts: dict[str, Any]
-    losses: list[Number]
-    norm: Number | None
+    losses: list[PendingNumber]
+    norm: PendingNumber | None
     is_written: bool = False
 
 
@@ -69,8 +69,8 @@ class StepFactsRecorder:
         self._began = time.perf_counter()
         self._evaluated = 0.0
         self._facts: dict[str, Any] = {}
-        self._losses: list[Number] = []
-        self._norm: Number | None = None
+        self._losses: list[PendingNumber] = []
+        self._norm: PendingNumber | None = None
         self._late: deque[_Late] = deque()
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.batch: list[tuple[str, Tensor]] = []
@@ -143,7 +143,7 @@ class StepFactsRecorder:
         """A backward begins at these."""
         with self.quietly():
             self._losses += [
-                Number(root)
+                PendingNumber(root)
                 for root in roots
                 if isinstance(root, Tensor) and root.numel() == 1 and root.layout == torch.strided
             ]
@@ -152,7 +152,7 @@ class StepFactsRecorder:
         """The script has computed the norm of all gradients, to clip them."""
         if isinstance(norm, Tensor) and norm.numel() == 1:
             with self.quietly():
-                self._norm = Number(norm)
+                self._norm = PendingNumber(norm)
 
     def add_rates(self, optimizer: Any) -> None:
         """An optimizer is about to step."""

@@ -25,7 +25,7 @@ from opscope.rundir.thinning import (
     BETWEEN_BYTES,
     BETWEEN_DTYPE,
     EveryOther,
-    Steps,
+    StepNumbers,
     join_between,
     steps_in,
     thin,
@@ -46,7 +46,7 @@ class _Closed:
     rows: int
     size: int
     """Bytes of rows, index and extremes."""
-    steps: Steps
+    steps: StepNumbers
     """Those it has rows of, in order."""
     records: Records | None = None
     """Its rows, while a device may still fill in some of them."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from opscope.errors import ConfigError, Problem
 from opscope.messages import say_once
 from opscope.settings.checks import (
-    Check,
     InvalidError,
+    ValueCheck,
     boolean,
     checked,
     did_you_mean,
@@ -53,7 +53,7 @@ def _file(value: object) -> str:
     return os.fspath(value)
 
 
-CONTEXT_KEYS: dict[str, tuple[str, Check]] = {
+CONTEXT_KEYS: dict[str, tuple[str, ValueCheck]] = {
     "env_config_path": ("now", _file),
     "enable_mem_reuse": ("now", boolean),
     "mode": ("now", one_of(0, 1)),

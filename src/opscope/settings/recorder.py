@@ -44,11 +44,11 @@ RECORDER_KEYS = (
 )
 """The keys of the section; what is not given is left to others."""
 
-Given = Mapping[str, Any]
+SourceSettings = Mapping[str, Any]
 """Settings of one source by name; those that it does not give are missing or None."""
 
 
-def merged(sources: Sequence[Given], enabled: bool) -> RecorderSettings:
+def merged(sources: Sequence[SourceSettings], enabled: bool) -> RecorderSettings:
     """Merge what the sources say; the first that gives a setting counts."""
     settings = RecorderSettings(enable=enabled)
     for source in reversed(sources):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope.errors import MISSING, Problem
-from opscope.settings.checks import Check, alternatives, checked, did_you_mean, kind
+from opscope.settings.checks import ValueCheck, alternatives, checked, did_you_mean, kind
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class SettingKey:
 
     section: str
     name: str
-    check: Check
+    check: ValueCheck
     default: Any = MISSING
     status: str = "now"
 

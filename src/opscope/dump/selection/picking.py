@@ -19,7 +19,7 @@ from opscope.names import PARAMETER
 from opscope.rows import Rows
 from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES, ROW_DTYPE, VALID
 
-Spot = tuple[int, IO, int]
+ValueSpot = tuple[int, IO, int]
 """The place of a value in a step: call, side and slot."""
 
 _sources_of = attrgetter("sources")
@@ -59,7 +59,9 @@ class RowPicker:
         self._labels[node.id] = -1
         self._last = None
 
-    def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[TableRows]:
+    def pick(
+        self, rows: Rows, iteration: int, elsewhere: Collection[ValueSpot]
+    ) -> Iterator[TableRows]:
         """The wanted rows, by graph, but for those `elsewhere`."""
         records = rows.records
         choice = self._choice(rows, elsewhere)
@@ -76,7 +78,7 @@ class RowPicker:
             place = DumpFolder(graph, iteration)
             yield TableRows(place, picked[here], moments[here], self._book.by_number, rows.kinds)
 
-    def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:
+    def _choice(self, rows: Rows, elsewhere: Collection[ValueSpot]) -> _Choice:
         """Choose what to take of these rows; steps are mostly like the last."""
         parameters, last = self._parameters, self._last
         is_whole = parameters is None or parameters.begins_step(rows)
@@ -91,7 +93,7 @@ class RowPicker:
         self._last = choice if is_whole and not elsewhere else None
         return choice
 
-    def _choose(self, rows: Rows, heads: _Heads, elsewhere: Collection[Spot]) -> _Choice:
+    def _choose(self, rows: Rows, heads: _Heads, elsewhere: Collection[ValueSpot]) -> _Choice:
         records = rows.records
         nodes = records["node"].astype(np.intp)
         labels = self._labels.of(nodes)

@@ -14,7 +14,7 @@ from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.constants import Constants, is_constant
 from opscope.dump.selection.devices import Devices, without_idle_choice
 from opscope.dump.selection.marks import marks
-from opscope.dump.selection.picking import RowPicker, Spot
+from opscope.dump.selection.picking import RowPicker, ValueSpot
 from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.dump.selection.wanted import (
@@ -100,7 +100,7 @@ class DumpSink(BaseSink):
         self._label_book = LabelBook()
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
-        self._elsewhere: set[Spot] = set()
+        self._elsewhere: set[ValueSpot] = set()
         self._constants = Constants() if saves_constants(settings) else None
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
