@@ -130,7 +130,7 @@ class Pipeline:
                 break
 
     def _deliver_early(self) -> None:
-        """Rows of the setup, which ran before the sinks could be opened."""
+        """Deliver rows of the setup, which ran before the sinks could be opened."""
         spans, moments, late = self.meter.end_step()
         if late is not None:
             late.ticket.wait()
@@ -188,7 +188,7 @@ class Pipeline:
         self.on_revision()
 
     def add_node(self, node: Node) -> None:
-        """A new call site."""
+        """Tell the sinks of a new call site."""
         self._nodes.append(node)
         if self._opened:
             self._each(self._sinks, "node", node)
@@ -256,7 +256,7 @@ class Pipeline:
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
-        """An optimizer is about to step: let sinks look at what has happened so far."""
+        """Let sinks look at what has happened so far, before an optimizer steps."""
         if not self._opened:
             return
         if self.strict:
@@ -267,7 +267,7 @@ class Pipeline:
         self._each(self._active, "before_update", calls, rows, known, facts, groups)
 
     def end_step(self, record: Callable[[], StepRecord]) -> None:
-        """A step ended: deliver it when its rows are ready; only then `record` is called."""
+        """Deliver a step that ended when its rows are ready; only then call `record`."""
         spans, moments, late = self.meter.end_step()
         self._ended.append(_Ended(spans, moments, late, self._active, record))
         self._parameters_seen.clear()

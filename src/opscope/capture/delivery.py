@@ -48,7 +48,7 @@ class Delivery:
     def measure_inputs(
         self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
     ) -> None:
-        """Rows of inputs, where no sink wants the tensors themselves."""
+        """Compute the rows of inputs, where no sink wants the tensors themselves."""
         stream = 0
         if tensors and not tensors[0].is_cpu:
             stream = stream_of(tensors[0])
@@ -76,7 +76,7 @@ class Delivery:
         tensors: list[Tensor],
         sources: list[Source],
     ) -> None:
-        """Rows of outputs, where no sink wants the tensors themselves."""
+        """Compute the rows of outputs, where no sink wants the tensors themselves."""
         meter = self.pipeline.meter
         with self._measuring():
             meter.found_bad = False
@@ -150,7 +150,7 @@ class Delivery:
                 self.bad_outputs(call.node, call.index, True, tensors, produced)
 
     def deliver_late(self, tensors: list[Tensor]) -> None:
-        """Outputs of a collective are complete once something else reads them."""
+        """Deliver the outputs of a collective, complete now that something else reads them."""
         for tensor in tensors:
             for plan, call, value in self.late.pop(_memory_of(tensor), ()):
                 with quiet():
@@ -158,7 +158,7 @@ class Delivery:
                     self.pipeline.outputs(plan, call, [value])
 
     def finish_late(self) -> None:
-        """Nothing will read the collectives still under way: take what they have."""
+        """Deliver the outputs of collectives that nothing has read when the step ends."""
         for late in self.late.values():
             for plan, call, value in late:
                 with quiet():
@@ -175,12 +175,12 @@ class Delivery:
         tensor: Tensor,
         source: Source,
     ) -> None:
-        """A value that native code cannot read."""
+        """Compute the row of a value that native code cannot read."""
         with quiet():
             self.pipeline.meter.measure(step, node, call, side, slot, tensor, source)
 
     def submit(self, tensor: Tensor, address: int) -> bool:
-        """A value on a device; returns whether its row is there already."""
+        """Have a device compute the row of a value; return whether it is there already."""
         with quiet():
             return self.pipeline.meter.engine.fill(tensor, address)
 

@@ -39,7 +39,7 @@ class Losses:
         return _numbers(self._noted)
 
     def add_withheld(self, found_inf: Tensor) -> None:
-        """An optimizer skips its update where this is not zero."""
+        """Note the number that makes an optimizer skip its update if it is not zero."""
         self._withheld.append(self._value_of(found_inf))
 
     def scaling(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -54,7 +54,7 @@ class Passes:
         self._since_backward = None
 
     def end_backward(self, calls: int) -> None:
-        """A backward has ended, after so many calls: the same places may be passed anew."""
+        """Note that a backward has ended after so many calls: call sites count anew from here."""
         self.training.serial = next(self._serials)
         self._since_backward = calls, _next_number()
 

@@ -50,7 +50,7 @@ class TorchProgram:
         """Told where training may be ended, before an outermost module is called."""
 
     def look(self) -> None:
-        """Have operators told of: natively, or by a dispatch mode without native code."""
+        """Observe operators: natively, or by a dispatch mode without native code."""
         if self.native is None:
             self.seen_by = Fallback(self.watch)
         else:
@@ -59,7 +59,7 @@ class TorchProgram:
         self.threads.on_many = self.pipeline.on_revision = self._tell_state
 
     def look_away(self) -> None:
-        """Nothing is told of any more."""
+        """Observe no more operators."""
         if self.seen_by is not None:
             self.seen_by.remove()
             self.seen_by = None
@@ -79,7 +79,7 @@ class TorchProgram:
 
 
 def say_compiled() -> None:
-    """Operators inside compiled regions are not seen."""
+    """Say once that operators inside compiled regions are not seen."""
     say_once(
         "this program uses torch.compile: operators inside compiled regions are not looked "
         "into yet, only what runs outside them is recorded"

@@ -164,7 +164,7 @@ class OperatorWatch:
         frame: FrameType | None,
         texts: ReadTexts,
     ) -> Begun:
-        """An operator is about to run.
+        """Find the node of an operator that is about to run, and tell of its inputs.
 
         `tensors` are its inputs, `sources` where they come from, `written` those it writes to and
         `frame` is where it was called.
@@ -207,13 +207,13 @@ class OperatorWatch:
         return begun
 
     def note_arguments(self, node: Node, texts: dict[str, str]) -> None:
-        """The latest call of a node is given these; otherwise those of the first are known."""
+        """Note the arguments of the latest call of a node, which else has those of its first."""
         if node.arguments != texts:
             node.arguments = texts
             self.calls.renewed.append(node)
 
     def finish(self, begun: Begun, produced: list[Tensor | None]) -> None:
-        """It has run, with these outputs by slot."""
+        """Take in the outputs, by slot, of an operator that has run."""
         operator, node, tensors = begun.operator, begun.node, begun.tensors
         if node.raised:
             node.raised = False
@@ -301,7 +301,7 @@ class OperatorWatch:
         return self.known.get(self.key(tensor)) or self.outside(tensor)
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
-        """A tensor came in from outside, such as part of a batch."""
+        """Note a tensor that came in from outside, such as part of a batch."""
         if self.on_arrival is not None:
             self.on_arrival(tensor, outside)
         self.known.put_outside(self.key(tensor), outside)
@@ -309,7 +309,7 @@ class OperatorWatch:
             self._arrivals[id(tensor)] = (tensor, outside)
 
     def forget(self, tensor: Any) -> None:
-        """A tensor appeared without an operator: what was known of its address is void."""
+        """Forget what was known of the address of a tensor that no operator made."""
         self.known.drop(self.key(tensor))
 
     # ------------------------------------------------------------------ nodes
@@ -381,14 +381,14 @@ class OperatorWatch:
                     self._first_use.setdefault(source.name, node)
 
     def forward_begins(self) -> None:
-        """A differentiable operator: training starts here, or a step after an update by hand."""
+        """Begin training, or a step after an update by hand, at a differentiable operator."""
         if self._local.state.phase == AWAITING_FORWARD:
             self.on_forward()
         else:
             self.end_setup()
 
     def end_setup(self) -> None:
-        """The first differentiable operator or module call: training starts here."""
+        """Begin training, at the first differentiable operator or module call."""
         if not self.setup_done:
             self.setup_done = True
             self.known.restart(self.names.by_id)
@@ -465,12 +465,12 @@ class OperatorWatch:
         return self.calls
 
     def end_backward(self) -> None:
-        """The outermost backward has ended."""
+        """Note that the outermost backward has ended."""
         self.passes.end_backward(len(self.calls))
         self.tell_pass()
 
     def tell_pass(self) -> None:
-        """Another pass has begun."""
+        """Tell the observer that another pass has begun."""
         if self.hook is not None:
             self.hook.set_passes()
 

@@ -15,7 +15,7 @@ from opscope.doctor import OK, ExaminedPart, examine, works
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope doctor`."""
+    """Add the arguments of `opscope doctor`."""
     parser.add_argument(
         "--build", action="store_true", help="build native parts now, not at the first run"
     )

@@ -16,7 +16,7 @@ from opscope.waiting import Waiting
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
-    """The `--json` that every verb has."""
+    """Add the `--json` that every verb has."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

@@ -98,7 +98,7 @@ class Evaluator:
         return [_in_its_pass(hit, part.calls) for hit in hits]
 
     def end_step(self) -> None:
-        """The step is over: nothing is known of the next one."""
+        """Forget the step, which is over."""
         self._values.take_uses()
         self.overflows.end_step()
 

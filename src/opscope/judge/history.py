@@ -34,7 +34,7 @@ class ParameterHistory:
         self._where: ParameterNumbers | slice = slice(0)
 
     def observe(self, numbers: ParameterNumbers, records: Records) -> None:
-        """The rows of these parameters in a new step, one each."""
+        """Take in the rows of these parameters in a new step, one each."""
         if not len(numbers):
             return
         bits, where = signature(records), self._places_of(numbers)

@@ -76,7 +76,7 @@ class Overflows:
             self._note_rest(part, rank)
 
     def end_step(self) -> None:
-        """The step is over."""
+        """Forget the step, which is over."""
         self.soundness.begin()
         self._hits.clear()
 

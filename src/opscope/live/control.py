@@ -163,7 +163,7 @@ class Live:
         return True
 
     def end(self) -> None:
-        """Training is over."""
+        """Let go of the server: training is over."""
         self.controller.end()
         if self._link is not None:
             self._link.end()

@@ -123,7 +123,7 @@ class Controller:
         self._visit(connected and watchers > 0)
 
     def sign(self) -> None:
-        """Somebody has asked something."""
+        """Note that somebody has asked something, so somebody is there."""
         self._last_sign = time.monotonic()
         self._visit(True)
 
@@ -180,7 +180,7 @@ class Controller:
             ) from None
 
     def end(self) -> None:
-        """Training is over."""
+        """Note that training is over, and let nobody wait for it."""
         with self._changed:
             self._status = self._status._replace(state=ENDED, place=None)
             while self._jobs:
@@ -211,7 +211,7 @@ class Controller:
         return self._next_hold.terminate
 
     def at_node(self, step: int, place: HoldingPlace) -> None:
-        """An operator has run that is looked at."""
+        """Hold if this operator, which has just run, is where to hold."""
         next_hold = self._next_hold
         if next_hold.at_next_node or (next_hold.at_node and next_hold.at_node == place.name):
             self.hold_for_person("node", step, place)

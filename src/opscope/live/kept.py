@@ -145,7 +145,7 @@ class KeptValues:
             self._add(ValueKey(step, name, PARAMETER, 0), tensor)
 
     def begin_step(self, step: int) -> None:
-        """A step begins: forget what is old. Training may hold before anything is kept of it.
+        """Forget what is old as a step begins; training may hold before any of it is kept.
 
         It may also hold as the next step has begun, to look at the last one: that has used what
         the step before it has left, to be compared with what the one before that has left.
@@ -164,7 +164,7 @@ class KeptValues:
                     self._drop_spilled(old, is_noted=False)
 
     def _forget_nodes(self, last: int) -> None:
-        """A value of the step under way is kept: forget those of nodes until this earlier one."""
+        """Forget the values of nodes up to this step, now that one of a later step is kept."""
         with self._lock:
             for key in [key for key in self._calls if key.step <= last]:
                 self._forget(key)

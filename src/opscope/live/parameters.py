@@ -37,7 +37,7 @@ class ParameterCopies:
         self._failed = False
 
     def end_step(self, step: int) -> None:
-        """A step has ended: copy what may be asked for at the next hold."""
+        """Copy what may be asked for at the next hold, as a step has ended."""
         self.ended = step
         if self._controller.next_hold.holds_soon_after(step):
             self.take()
@@ -45,7 +45,7 @@ class ParameterCopies:
             self._try_to_copy(named_only=True)
 
     def take(self) -> None:
-        """Training holds: copy all, so that they can be compared after the next step."""
+        """Copy all while training holds, to compare them after the next step."""
         self._try_to_copy(named_only=False)
 
     def current(self, name: str) -> Array:

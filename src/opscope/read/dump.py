@@ -316,7 +316,7 @@ def _known(columns: frozenset[str]) -> frozenset[str]:
 
 
 def _fill(record: Any, row: StatisticRow) -> None:
-    """The numbers of a row; what it lacks and can be told from the rest, from the rest."""
+    """Fill in the numbers of a row; work out what it lacks from the rest where possible."""
     numbers = dict.fromkeys(("min", "max", "mean", "mean_abs", "l2", "std"), math.nan)
     numbers |= row.numbers
     count = numbers["count"] = math.prod(row.shape)

@@ -46,7 +46,7 @@ class _Output(NamedTuple):
 
 
 StoredSource = _Output | Outside
-"""Return the source of an input as it stands in a file."""
+"""The source of an input as it stands in a file."""
 
 
 class _Label(NamedTuple):

@@ -122,7 +122,7 @@ class RecordStream:
         return _capsule(ctypes.addressof(stream), b"arrow_array_stream", None)
 
     def close(self) -> None:
-        """Nobody reads any more: let go of streams that were taken and not released."""
+        """Let go of streams that were taken and not released, as nobody reads any more."""
         for number in self._given:
             reading = _held.pop(number, None)
             if reading is not None:

@@ -139,7 +139,7 @@ class Tables:
             self._make_gaps(ranks)
 
     def _make_rows(self, question: Question, ranks: Sequence[RankReader]) -> None:
-        """The rows, or those that a question leaves of them."""
+        """Make a table of the rows, or of those that a question leaves of them."""
         chosen = Chosen(None, None)
         if question.conditions:
             self._make_row_steps(ranks)
@@ -153,7 +153,7 @@ class Tables:
         columns: Mapping[str, np.dtype[Any]],
         batches: Callable[[], Iterator[RankRecords]],
     ) -> None:
-        """A view of records in which NaN, which stands for none, is null."""
+        """Make a view of records in which NaN, which stands for none, is null."""
         self._streams.append(RecordStream(columns, batches))
         self.connection.register(f"all_{name}", self._streams[-1])
         nulls = ", ".join(

@@ -104,7 +104,7 @@ class Program:
         self._hooks.clear()
 
     def mark_step(self) -> None:
-        """The script says that a step ends here."""
+        """End the step here, as the script says."""
         self._clock.mark()
 
     # ------------------------------------------------------------------ modules

@@ -87,21 +87,21 @@ class StepFactsRecorder:
             self._mute(-1)
 
     def begin(self, step: int) -> None:
-        """A step begins."""
+        """Begin the facts of a step."""
         self._ring["step"] = step
         self._facts = {"step": step, "time": round(time.time(), 3)}
         self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
     def add_evaluated(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
-        """A batch of an evaluation has come, which may be one of thousands in a step."""
+        """Note a batch of an evaluation, which may be one of thousands in a step."""
         now = time.perf_counter()
         if now - self._evaluated >= _EVALUATED_S:
             self.add_batch(tensors)
             self._evaluated = now
 
     def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
-        """A batch has come: note it at once, for it may be what the step dies of."""
+        """Note a batch at once, for it may be what the step dies of."""
         new = [
             (name, tensor)
             for name, tensor in tensors[:_MOST_TENSORS]
@@ -133,14 +133,14 @@ class StepFactsRecorder:
         return self._ring.put_blob(blob, about.encode(), parts)
 
     def _put_random(self) -> None:
-        """The states of torch's generators before the step; those of others take too long."""
+        """Write the states of torch's generators; those of others take too long."""
         states = [("torch", torch.get_rng_state())]
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
             states.append(("cuda", torch.cuda.get_rng_state()))
         self._put("random", states)
 
     def add_losses(self, roots: Sequence[Any]) -> None:
-        """A backward begins at these."""
+        """Note the losses that a backward begins at."""
         with self.quietly():
             self._losses += [
                 PendingNumber(root)
@@ -149,20 +149,20 @@ class StepFactsRecorder:
             ]
 
     def add_norm(self, norm: Any) -> None:
-        """The script has computed the norm of all gradients, to clip them."""
+        """Note the norm of all gradients, which the script has computed to clip them."""
         if isinstance(norm, Tensor) and norm.numel() == 1:
             with self.quietly():
                 self._norm = PendingNumber(norm)
 
     def add_rates(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
+        """Note the learning rates of an optimizer that is about to step."""
         rates = [group.get("lr") for group in optimizer.param_groups]
         plain = [float(rate) for rate in rates[:8] if isinstance(rate, int | float)]
         if plain:
             self._facts["lr"] = plain[0] if len(set(plain)) == 1 else plain
 
     def end(self) -> None:
-        """The step is over."""
+        """Write the facts of the step, which is over."""
         facts = self._facts
         facts["seconds"] = round(time.perf_counter() - self._began, 6)
         facts["rss"] = self._resident()

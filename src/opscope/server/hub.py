@@ -47,7 +47,7 @@ class Hub:
     # ------------------------------------------------------------------ connections
 
     async def serve(self, socket: WebSocket) -> None:
-        """One connection of a training, from greeting to end."""
+        """Serve one connection of a training, from greeting to end."""
         await socket.accept()
         training = None
         try:
@@ -136,7 +136,7 @@ class Hub:
     # ------------------------------------------------------------------ people
 
     async def watch(self, run: str, change: int) -> None:
-        """Somebody has begun, or has stopped, to look at a run."""
+        """Note that somebody has begun, or has stopped, to look at a run."""
         self._watchers[run] = max(0, self._watchers.get(run, 0) + change)
         args = {"watchers": self._watchers[run]}
         for training in self.trainings(run).values():

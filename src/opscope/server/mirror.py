@@ -43,13 +43,13 @@ class Mirror:
         self._busy = asyncio.Lock()
 
     def open(self) -> None:
-        """The rank is connected: its copy reads as one that is running."""
+        """Mark the copy as of a running rank, which is connected."""
         self._rank.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self._rank / layout.LOCK)
         self._lock.take(0)
 
     def close(self) -> None:
-        """The rank is not connected any more."""
+        """Mark the copy as of a rank that is not connected any more."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -100,7 +100,7 @@ class Mirror:
             begin += len(data)
 
     def _remove_all_but(self, listed: set[str]) -> None:
-        """Rows that have been thinned are gone there, so they go here."""
+        """Remove the copies of files that are gone there, such as rows that were thinned."""
         folder = self._rank / layout.STATS
         for path in folder.iterdir() if folder.is_dir() else ():
             name = path.relative_to(self._place).as_posix()

@@ -105,7 +105,7 @@ class ConnectedRank:
             self.status = status
 
     def hear(self, message: Message) -> None:
-        """A message has come."""
+        """Take in a message that has come."""
         if message["kind"] == "status" and isinstance(message.get("status"), dict):
             self.status = message["status"]
             self.news.set()
@@ -123,7 +123,7 @@ class ConnectedRank:
                     waiting.set_result(message.get("data", message.get("result")))
 
     def leave(self) -> None:
-        """The connection is over."""
+        """Note that the connection is over."""
         self.alive = False
         self._left = time.monotonic()
         if self.follower is not None:

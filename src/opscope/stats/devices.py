@@ -51,7 +51,7 @@ class RowsOnDevices(Protocol):
         """Tell whether tensors come that are best read together."""
 
     def before_write(self, written: Any) -> None:
-        """Something is about to write to this tensor in place."""
+        """Read what waits of this tensor, before something writes to it in place."""
 
     def flush(self) -> Ticket:
         """Finish the rows submitted since the last flush, without waiting for them."""

@@ -55,7 +55,7 @@ class Agreement:
             return [dict(message)]
 
     def leave(self) -> None:
-        """This rank has finished: nobody shall wait for it."""
+        """Leave: this rank has finished, and nobody shall wait for it."""
         if self._store is not None and not self._broken:
             try:
                 self._store.set(f"gone/{self.rank}", "1")

@@ -44,7 +44,7 @@ class Teller:
         self._has_verdict = False
 
     def end_step(self) -> None:
-        """The next step may have a verdict of its own."""
+        """Allow the next step a verdict of its own."""
         self._has_verdict = False
 
     def tell(

@@ -57,14 +57,14 @@ class ExecutionOrder:
         self._orders: dict[int, OperatorOrder] = {}
 
     def add(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a step in which it was not that of the step before."""
+        """Take in the order of a step that differs from the step before."""
         order = self._orders.setdefault(graph, OperatorOrder())
         if order.add(names):
             make_directory(self._root / layout.ORDERS)
             self._write(graph, order.names)
 
     def captured(self, graph: int, iteration: int) -> None:
-        """An iteration of this graph was captured."""
+        """Note that an iteration of this graph was captured."""
         append(layout.captured_file(self._root, graph), f"{iteration}\n".encode())
 
     def _write(self, graph: int, names: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ class RowPicker:
         self._last: _Choice | None = None
 
     def add(self, node: Node, label: Label, leaves_out: bool) -> None:
-        """From here on, take rows of this node; `leaves_out` those of outputs nobody needs."""
+        """Take rows of this node from here on; `leaves_out` are outputs that nobody needs."""
         if leaves_out and has_useless(node.op):
             self._useless.add(node.id)
         self._labels[node.id] = label.id
@@ -55,7 +55,7 @@ class RowPicker:
         self._last = None
 
     def drop(self, node: Node) -> None:
-        """From here on, take no rows of this node."""
+        """Take no rows of this node from here on."""
         self._labels[node.id] = -1
         self._last = None
 
@@ -191,7 +191,7 @@ class _ParameterInputs:
         return True
 
     def use_as_before(self, rows: Rows) -> None:
-        """Rows like the last ones begin a step: they use the same parameters."""
+        """Take the parameters to be used as in the last step, since the rows are like its."""
         self._step = int(rows.records["step"][0])
         self._used = set(self._used_last)
 

@@ -33,37 +33,37 @@ class EarlyRecorder:
         source: Source | None,
         original: Any = None,
     ) -> None:
-        """An input as it was before its operator ran."""
+        """Keep an input as it was before its operator ran."""
         if self._fits(tensor):
             self._keep("input", place, label, call, slot, _copy(tensor), source)
 
     def output(self, place: DumpFolder, label: Label, call: Call, slot: int, tensor: Any) -> None:
-        """An output, right after its operator ran."""
+        """Keep an output, right after its operator ran."""
         if self._fits(tensor):
             self._keep("output", place, label, call, slot, _copy(tensor))
 
     def parameter(
         self, place: DumpFolder, label: Label, time_us: int, tensor: Any, source: Source
     ) -> None:
-        """A parameter or buffer as it is used in the step."""
+        """Keep a parameter or buffer as it is used in the step."""
         if self._fits(tensor):
             self._keep("parameter", place, label, time_us, _copy(tensor), source)
 
     def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
-        """A tensor from outside."""
+        """Keep a tensor from outside."""
         if self._fits(tensor):
             self._keep("constant", graph, label, time_us, _copy(tensor))
 
     def arguments(self, place: DumpFolder, label: Label, arguments: Mapping[str, str]) -> None:
-        """The arguments of an operator that are no tensors."""
+        """Keep the arguments of an operator that are no tensors."""
         self._keep("arguments", place, label, arguments)
 
     def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
-        """A line of a table of an iteration."""
+        """Keep a line of a table of an iteration."""
         self._keep("line", place, table, header, line)
 
     def rows(self, batch: TableRows) -> None:
-        """Rows that are ready; their memory is the batch's own."""
+        """Keep rows that are ready; their memory is the batch's own."""
         self._keep("rows", batch)
 
     def finish(
@@ -73,7 +73,7 @@ class EarlyRecorder:
         orders: Mapping[int, list[Node]],
         passes: Sequence[int] = (),
     ) -> None:
-        """A step has ended."""
+        """Keep the end of a step."""
         self._keep("finish", iteration, complete, orders, passes)
 
     def replay(self, recorder: DumpRecorder) -> None:

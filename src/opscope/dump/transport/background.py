@@ -135,7 +135,7 @@ class BackgroundWriter:
             self._sender.send(("describe", description))
 
     def fail(self, failure: str) -> None:
-        """The process knows, or will hear of it when it is closed."""
+        """Do nothing: the process that writes knows, or will hear of it when it is closed."""
 
     def close(self, failure: str) -> WritingEnd:
         with self._lock, contextlib.suppress(WriterError):

@@ -205,13 +205,13 @@ class Store:
         directory.temp.place_bytes(self._path(directory, name), csvtext.encode([text], "\n"))
 
     def order(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a graph's operators in a step, when it is another than before."""
+        """Write the order of a graph's operators, when it is another than before."""
         self._order.add(graph, names)
 
     def finish(
         self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
     ) -> None:
-        """Everything of an iteration has been written; these graphs ran in it.
+        """Finish an iteration of which all has been written; these graphs ran in it.
 
         If none did, and it is not complete, it was none: nothing of it stays.
         """

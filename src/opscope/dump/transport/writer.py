@@ -54,12 +54,12 @@ class Writer(Protocol):
         """Note a value that cannot be saved."""
 
     def order(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a graph's operators, when it is another than before."""
+        """Write the order of a graph's operators, when it is another than before."""
 
     def finish(
         self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
     ) -> None:
-        """A step has ended."""
+        """Finish a step."""
 
     def describe(self, description: str) -> None:
         """Return what is known of the framework and the device by now."""

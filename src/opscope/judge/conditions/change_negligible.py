@@ -35,7 +35,7 @@ class ChangeNegligible(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """Nothing has been seen."""
+        """Begin without having seen anything."""
         self._before: dict[str, np.void] = {}
         self._since = 0
 

@@ -60,7 +60,7 @@ class Soundness:
         self._first_step: int | None = None
 
     def begin(self) -> None:
-        """A new step: nothing is known of its values."""
+        """Begin a new step, of whose values nothing is known."""
         for of_step in (
             *(self.births, self.arrived, self.status, self.bad, self.bad_slots),
             *(self._carried, self._rows),
@@ -170,7 +170,7 @@ class Soundness:
                 self._carry(place)
 
     def _carry(self, place: Place) -> None:
-        """A view of what came from outside is still what came from outside."""
+        """Hand the outside source of an input on to a view of it."""
         call = place[0]
         node, sources = self.calls.nodes[call], self.calls.sources_of(call)
         source: Source | None = sources[0] if sources else None
@@ -230,7 +230,7 @@ class Soundness:
         return place[1] < len(outputs) and outputs[place[1]].uninitialised
 
     def _enters(self, birth: Birth) -> None:
-        """Something bad came in from outside."""
+        """Note something bad that came in from outside."""
         node, slot, source = birth.node, birth.slot, birth.entered
         known = [other for other in self.births if other.entered is not None]
         if source is not None and source.kind in (*LASTING, UNSEEN):
