@@ -140,6 +140,7 @@ class Session:
             capture.safe_points.add(self.watch.safe_point)
             self.watch.ranks.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
+            self.watch.renew_plans = pipeline.forget_plans
             capture.bad_outputs.add(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch
             self.watch.bad_gradients = capture.bad_gradients

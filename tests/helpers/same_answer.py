@@ -31,6 +31,8 @@ WATCH = "; ".join(
     ]
 )
 """The recommended watchpoints, and others of every kind that many values of any training hit."""
+COMPARED = "compared"
+"""Stands for these, for programs that are told how to watch in a word."""
 Line = dict[str, Any]
 
 

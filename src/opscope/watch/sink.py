@@ -70,6 +70,8 @@ class WatchSink(BaseSink):
         self.log = log
         self.on_change: Callable[[], None] = lambda: None
         """Called when other watchpoints than before are set."""
+        self.renew_plans: Callable[[], None] = lambda: None
+        """Has the pipeline ask anew what is wanted of nodes."""
         self.hold: Callable[[int, str], bool] = lambda step, message: False
         """Asked before a hit ends training: True, perhaps after a while, lets it go on."""
         self.is_attended: Callable[[], bool] = lambda: False
@@ -287,6 +289,8 @@ class WatchSink(BaseSink):
         records = _beyond(rows, self._examined)
         self._examined += len(records)
         self._evaluator.learn(len(self._nodes), calls.renewed)
+        if self._compared.misses(calls.renewed):
+            self.renew_plans()
         raised = self._raised(record)
         part = StepPart(step, calls, records, losses, record, tuple(self._updates), raised)
         hits = self._evaluator.examine(part)

@@ -65,6 +65,19 @@ def test_a_node_that_has_ever_read_a_parameter_may_do_so_again() -> None:
     assert compared(make("WCL", 1)).wants(reads) == Want.PARAMETERS
 
 
+def test_a_node_that_comes_to_read_a_parameter_is_asked_about_anew() -> None:
+    made, fills = compared(make("WCL", 1)), node("uniform_")
+    reads = node("addmm")
+    reads.sources[:] = [Output(fills, 0)]
+    assert made.wants(reads) == Want.NOTHING
+    assert not made.misses([reads]), "it still reads what an operator made"
+    note_sources(Calls(), 0, reads, [Outside("parameter", "w", "w")])
+    assert made.misses([reads])
+    assert made.wants(reads) == Want.PARAMETERS
+    assert not made.misses([reads]), "once is enough"
+    assert not compared(make("TL", 1, max_gt=0.0)).misses([reads])
+
+
 def test_gradients_of_a_parameter_are_wanted() -> None:
     made = compared(make("TR", 1, cls="gradient", parameter="w", **RANGE))
     assert made.wants(node("mm", Phase.BACKWARD, "w")) == Want.OUTPUT_VALUES
@@ -89,22 +102,25 @@ def test_changes() -> None:
     made = compared(watchpoint)
     weight = torch.tensor([1.0, 2.0])
 
-    def change() -> tuple[int, float, float]:
-        found = made.columns(watchpoint, np.zeros(1, ROW_DTYPE), ["w"], ROWS)
+    def change(step: int) -> tuple[int, float, float]:
+        records = np.zeros(1, ROW_DTYPE)
+        records["step"] = step
+        found = made.columns(watchpoint, records, ["w"], ROWS)
         change = found.change
         assert change is not None and found.missing is not None
         return int(found.missing[0]), float(change.mean[0]), float(change.mean_abs_before[0])
 
-    assert change()[0] == NO_PREVIOUS
+    assert change(0)[0] == NO_PREVIOUS
     made.parameter(0, "w", weight)
-    assert change()[0] == NO_PREVIOUS
+    assert change(0)[0] == NO_PREVIOUS
     weight.add_(0.5)
     made.parameter(1, "w", weight)
-    assert change() == (CHECKED, 0.5, 1.5), "what it was is kept, not a reference to it"
+    assert change(1) == (CHECKED, 0.5, 1.5), "what it was is kept, not a reference to it"
     made.parameter(2, "w", torch.ones(3))
-    assert change()[0] == RESHAPED
+    assert change(2)[0] == RESHAPED
     made.parameter(3, "w", torch.ones(3, dtype=torch.float64))
-    assert change() == (CHECKED, 0.0, 1.0)
+    assert change(3) == (CHECKED, 0.0, 1.0)
+    assert change(4)[0] == NO_VALUES, "it was not looked at in that step"
 
 
 def test_what_was_kept_is_dropped_with_the_last_watchpoint() -> None:
