@@ -41,11 +41,11 @@ from opscope.watch.equal_rows import EqualRows
 from opscope.watch.fact_log import FactLog
 from opscope.watch.features import Features
 from opscope.watch.hit_log import HitLog
+from opscope.watch.hit_reporter import HitReporter
 from opscope.watch.note_log import NoteLog
 from opscope.watch.ranks import Digests, Ranks
 from opscope.watch.reaction import PAUSE, STOP, Reaction
 from opscope.watch.saving import HitState
-from opscope.watch.telling import Teller
 from opscope.watch.witness import Witness
 
 Records = NDArray[np.void]
@@ -110,8 +110,8 @@ class WatchSink(BaseSink):
         self._evaluator.on_uses = self._note_parameters
         self._evaluator.overflows.on_skipped = self._say_skipped
         self._evaluator.overflows.on_note = self.notes.add
-        self._teller = Teller(log, reaction, state)
-        self._teller.culprit = lambda birth: culprit(
+        self._reporter = HitReporter(log, reaction, state)
+        self._reporter.culprit = lambda birth: culprit(
             birth, self.witness.values(birth), self.witness.entered(birth)
         )
         self.ranks = Ranks()
@@ -125,7 +125,7 @@ class WatchSink(BaseSink):
     @property
     def stopping(self) -> Hit | None:
         """The hit that ends training, once there is one."""
-        return self._teller.stopping
+        return self._reporter.stopping
 
     @property
     def step(self) -> int:
@@ -217,7 +217,7 @@ class WatchSink(BaseSink):
         self._evaluator.end_step()
         self._compared.end_step(record.step)
         self._examined = 0
-        self._teller.end_step()
+        self._reporter.end_step()
 
     def _note_values(self, record: StepRecord) -> None:
         """Note what was seen in values themselves, for the conditions and for a later check."""
@@ -269,7 +269,7 @@ class WatchSink(BaseSink):
 
     def _may_stop(self, rows: Sequence[Rows]) -> bool:
         """Tell whether something may end training before the update; all else waits for the end."""
-        kinds = self._teller.reaction.kinds
+        kinds = self._reporter.reaction.kinds
         return not kinds <= NONFINITE or any(has_bad(part.records) for part in rows)
 
     def _examine(
@@ -295,7 +295,7 @@ class WatchSink(BaseSink):
         part = StepPart(step, calls, records, losses, record, tuple(self._updates), raised)
         hits = self._evaluator.examine(part)
         if hits:
-            self._teller.tell(
+            self._reporter.tell(
                 hits,
                 lambda more: self._verdict_step(step, losses, more),
                 self._evaluator.counts,
@@ -363,7 +363,7 @@ class WatchSink(BaseSink):
         else:
             return
         if self.hold(step if self.stopping is None else self.stopping.step, message):
-            self._teller.stopping = None
+            self._reporter.stopping = None
             return
         if self.stopping is None:
             say(f"rank {other} has a hit and ends training: rank {self.rank} ends as well")
@@ -380,7 +380,7 @@ class WatchSink(BaseSink):
 
     def _must_agree(self) -> bool:
         compares = any(w.condition.abbr == "RD" for w in self.watch.enabled)
-        return self._teller.reaction.on_hit in (STOP, PAUSE) or compares
+        return self._reporter.reaction.on_hit in (STOP, PAUSE) or compares
 
     def _agree(self) -> int | None:
         """Meet the other ranks; returns the first of them that has a hit."""
@@ -394,9 +394,9 @@ class WatchSink(BaseSink):
         for check in self._evaluator.training.checks:
             hits = list(check.compare(step, parameters)) if isinstance(check, RanksDiffer) else []
             if hits and self.rank == 0:
-                self._teller.tell(hits, None, self._evaluator.counts)
-            elif hits and self.stopping is None and self._teller.reaction.stops_at("RD"):
-                self._teller.stopping = hits[0]  # as rank 0 does, which tells of it
+                self._reporter.tell(hits, None, self._evaluator.counts)
+            elif hits and self.stopping is None and self._reporter.reaction.stops_at("RD"):
+                self._reporter.stopping = hits[0]  # as rank 0 does, which tells of it
 
 
 def _beyond(rows: Sequence[Rows], count: int) -> Records:
