@@ -102,7 +102,7 @@ class TensorNames:
             if entry.kind == kind and (tensor := self._refs[key]()) is not None:
                 yield entry.name, tensor
 
-    def said_of_modules(self) -> dict[int, bool]:
+    def requires_grad_of_modules(self) -> dict[int, bool]:
         """The `requires_grad` of modules, where it has no effect, for each of their parameters."""
         found: dict[int, bool] = {}
         for root in self.roots():
@@ -194,7 +194,7 @@ def parameter_facts(
     """Describe what training does with each parameter as `stepping` is about to step, if one is."""
     owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
     own = {id(p) for p in _owned(stepping)} if stepping is not None else set()
-    said, in_eval = names.said_of_modules(), names.in_eval_mode()
+    said, in_eval = names.requires_grad_of_modules(), names.in_eval_mode()
     return [
         ParameterFact(
             name=name,

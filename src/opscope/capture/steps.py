@@ -49,7 +49,7 @@ class StepClock:
         return len(self._optimizers) > 0
 
     @property
-    def is_loose(self) -> bool:
+    def awaits_forward(self) -> bool:
         """True if a backward has ended, but no call of a network will tell when a step begins."""
         return self._counts_calls and self._went_backward and not self._places
 
@@ -61,7 +61,7 @@ class StepClock:
         return self._went_backward or (not self._trains and bool(self._places))
 
     @property
-    def is_rest(self) -> bool:
+    def trains_nothing_yet(self) -> bool:
         """True if the step under way has nothing yet that trains: neither forward nor backward."""
         return not self._went_backward and not self._trained_network
 
@@ -122,7 +122,7 @@ class StepClock:
 
     def forward_began(self) -> None:
         """End the step if a forward without a network begins another one."""
-        if self.is_loose:
+        if self.awaits_forward:
             self._by_optimizer = False
             self._end(skipped=False)
 

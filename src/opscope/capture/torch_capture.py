@@ -200,7 +200,7 @@ class TorchCapture:
     def _deliver_last(self, failed: bool) -> None:
         """Deliver what there is of the step under way; no step is whole that failed."""
         complete = self._clock.is_whole and not failed
-        rest = not complete and self._clock.is_rest and self._watch.step > 0
+        rest = not complete and self._clock.trains_nothing_yet and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
 
     def _deliver_step(self, skipped: bool, complete: bool, rest: bool = False) -> None:

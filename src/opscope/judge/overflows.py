@@ -153,7 +153,8 @@ class Overflows:
         """Births of batches that were left out: what they made was read, or had gradients."""
         calls, soundness = part.calls, self.soundness
         ends = [loss.call for loss in part.losses if loss.call is not None]
-        ends += [place[0] for place in arrival.spoilt(calls, soundness.bad_slots).values()]
+        lasting = arrival.bad_lasting_values(calls, soundness.bad_slots)
+        ends += [place[0] for place in lasting.values()]
         found = set(soundness.leading_to(waiting, ends))
         return found | {birth for birth, _ in self._readings(part)}
 

@@ -38,7 +38,8 @@ def ends(
     for update in updates:
         writes = last_writes(calls, update.call) if update.gradients else {}
         found += (_call(writes.get(Written(GRADIENT, name))) for name in update.gradients)
-    kept = {what: place for what, place in spoilt(calls, bad).items() if what.kind != GRADIENT}
+    lasting = bad_lasting_values(calls, bad).items()
+    kept = {what: place for what, place in lasting if what.kind != GRADIENT}
     found += (place[0] for what, place in kept.items() if not withheld or what.kind == BUFFER)
     if ended is not None and ended.complete and not _trains(calls):
         found += walking.leaves(calls, bad)
@@ -49,7 +50,7 @@ def _trains(calls: Calls) -> bool:
     return any(node.phase is Phase.BACKWARD for node in calls.nodes)
 
 
-def spoilt(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
+def bad_lasting_values(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
     """Return what stays and is bad as it was last written."""
     found = {
         what

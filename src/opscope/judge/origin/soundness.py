@@ -104,13 +104,13 @@ class Soundness:
             if not slots or self.leading_to(self.births, [call]):
                 continue
             if all(self.status[call, slot] is BadCause.ON_PURPOSE for slot in slots):
-                taken = self.took_over(call)
+                taken = self.where_infinities_took_over(call)
                 found += [] if taken is None else [taken]
             elif not has_others:
                 found += [birth for birth in self.births if birth.entered is not None]
         return found[:1] if found and found[0].entered is None else found
 
-    def took_over(self, call: int) -> Birth | None:
+    def where_infinities_took_over(self, call: int) -> Birth | None:
         """Find where infinities on purpose left nothing else, on the way to a call's outputs."""
         places = self.ancestors(call)
         if not places:
