@@ -43,7 +43,7 @@ class _Compared(NamedTuple):
     """The comparison of a parameter in a step with what it was in an earlier one."""
 
     found: Difference | int
-    """How far it moved, or the code of why that is not known."""
+    """The distance it moved, or the code of why that is not known."""
     before: int
     """The earlier step, -1 for none."""
     step: int
