@@ -333,7 +333,7 @@ class Sink(Protocol):
         """A parameter or buffer at its first use in the step."""
 
     def kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
-        """Return what the next rows call `number` in their shape."""
+        """Take in the dtype and shape that rows from here on call `number` in their `shape`."""
 
     def row_memory(self) -> RowMemory | None:
         """Return where rows are to be written, if this sink keeps them all; asked after `open`."""

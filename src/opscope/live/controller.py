@@ -115,7 +115,7 @@ class Controller:
         return self._visited
 
     def set_presence(self, connected: bool, watchers: int) -> None:
-        """Tell whether a server is connected, and how many look at this training through it."""
+        """Note whether a server is connected, and how many look at this training through it."""
         with self._changed:
             self._connected, self._watchers = connected, watchers
             if connected and watchers:

@@ -24,7 +24,7 @@ Arguments = Annotated[dict[str, Any], Body()]
 
 @trainings.websocket(PATH)
 async def connect(socket: WebSocket) -> None:
-    """Return where trainings connect."""
+    """Serve the connection of a training."""
     hub: Hub = socket.app.state.hub
     await hub.serve(socket)
 

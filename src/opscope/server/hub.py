@@ -87,7 +87,7 @@ class Hub:
             training.follower = asyncio.create_task(follow(training, training.mirror))
 
     def _find_place(self, training: ConnectedRank, witness: str) -> None:
-        """Return where its records are read: in its own directory, or in a copy."""
+        """Decide where its records are read: in its own directory, or in a copy."""
         is_here = sees_witness(training.place, witness)
         beside = self._beside(training)
         if is_here and beside in (None, training.place):

@@ -28,7 +28,7 @@ class Ticket(Protocol):
         """Tell whether the numbers have arrived."""
 
     def wait(self) -> None:
-        """Return when they have."""
+        """Wait until they have."""
 
     def deliver(self) -> None:
         """Write them into their records, and make these valid."""
@@ -48,7 +48,7 @@ class RowsOnDevices(Protocol):
         """Enqueue the row of a tensor as it is now, for the record at `address`."""
 
     def gather(self, on: bool) -> None:
-        """Tell whether tensors come that are best read together."""
+        """Let tensors wait for each other while this is on: they are best read together."""
 
     def before_write(self, written: Any) -> None:
         """Read what waits of this tensor, before something writes to it in place."""
@@ -182,7 +182,7 @@ class Tickets:
         return all(ticket.ready() for ticket in self._tickets)
 
     def wait(self) -> None:
-        """Return when they have."""
+        """Wait until they have."""
         for ticket in self._tickets:
             ticket.wait()
 

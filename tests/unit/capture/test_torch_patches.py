@@ -77,26 +77,22 @@ def test_a_checkpoint_that_raises_leaves_the_scope_as_it_was() -> None:
     assert [n.scope for n in recorder.nodes if n.op_type == "exp"] == ["Default"]
 
 
+def patched() -> tuple[Any, ...]:
+    return (
+        torch.utils.checkpoint.CheckpointFunction,
+        torch.utils.swap_tensors,
+        torch.compile,
+        torch.frombuffer,
+        torch.jit.trace,
+        torch.autograd.graph.saved_tensors_hooks.__init__,
+    )
+
+
 def test_what_was_patched_is_put_back() -> None:
-    module = torch.utils.checkpoint
-    before = (
-        module.CheckpointFunction,
-        torch.utils.swap_tensors,
-        torch.compile,
-        torch.frombuffer,
-        torch.jit.trace,
-        torch.autograd.graph.saved_tensors_hooks.__init__,
-    )
+    before = patched()
     with recording():
-        assert module.CheckpointFunction is not before[0]
-    assert before == (
-        module.CheckpointFunction,
-        torch.utils.swap_tensors,
-        torch.compile,
-        torch.frombuffer,
-        torch.jit.trace,
-        torch.autograd.graph.saved_tensors_hooks.__init__,
-    )
+        assert patched() != before
+    assert patched() == before
 
 
 def test_operators_of_a_pack_hook_are_not_those_of_what_they_pack(

@@ -62,7 +62,7 @@ class Writer(Protocol):
         """Finish a step."""
 
     def describe(self, description: str) -> None:
-        """Return what is known of the framework and the device by now."""
+        """Write what is known of the framework and the device by now."""
 
     def fail(self, failure: str) -> None:
         """Note that the dump ends early."""
