@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import opscope
 
 PACKAGE = Path(opscope.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = tuple(sorted(PACKAGE.rglob("*.py")))
 SHARED = {
     "OpscopeCallback": "the same for two libraries, each by the name its users would guess",
 }
@@ -18,16 +19,22 @@ ROUTES = "routes.py"
 """Modules that end so name the parameters of requests, which are types to FastAPI alone."""
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which several tests look at."""
+    return ast.parse(path.read_text())
+
+
 def class_names(path: Path) -> Iterator[str]:
     """Yield the name of every class of a file, private and nested ones among them."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ClassDef):
             yield node.name
 
 
 def type_names(path: Path) -> Iterator[tuple[str, str]]:
     """Yield what a file gives a type's name to, with the type: `Rows = NDArray[np.void]`."""
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp):
             (target,) = node.targets
             if isinstance(target, ast.Name) and is_type_name(target.id):
@@ -39,7 +46,8 @@ def is_type_name(name: str) -> bool:
     return name[0].isupper() and not name.isupper()
 
 
-def by_class_name(files: list[Path], root: Path) -> dict[str, list[str]]:
+@functools.cache
+def by_class_name(files: tuple[Path, ...], root: Path) -> dict[str, list[str]]:
     """Return the files of each class name, one entry per class."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in files:
@@ -48,7 +56,7 @@ def by_class_name(files: list[Path], root: Path) -> dict[str, list[str]]:
     return found
 
 
-def used_twice(files: list[Path], root: Path) -> dict[str, list[str]]:
+def used_twice(files: tuple[Path, ...], root: Path) -> dict[str, list[str]]:
     """Return the names that several classes have, with their files."""
     return {name: at for name, at in by_class_name(files, root).items() if len(at) > 1}
 
@@ -75,7 +83,7 @@ def test_a_type_has_one_meaning_and_is_no_class() -> None:
 def test_names_used_twice_are_found(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("class Plan: ...\nclass Only: ...\n")
     (tmp_path / "two.py").write_text("def f():\n    class Plan: ...\n")
-    assert used_twice(sorted(tmp_path.iterdir()), tmp_path) == {"Plan": ["one.py", "two.py"]}
+    assert used_twice(tuple(sorted(tmp_path.iterdir())), tmp_path) == {"Plan": ["one.py", "two.py"]}
 
 
 def test_types_are_found(tmp_path: Path) -> None:
