@@ -76,7 +76,7 @@ def tensors(dtype: torch.dtype, size: int) -> list[torch.Tensor]:
     return made
 
 
-def parts_caller(form: forms.Form, **changes: int) -> Callable[[torch.Tensor], None]:
+def parts_caller(form: forms.ElementForm, **changes: int) -> Callable[[torch.Tensor], None]:
     """Launches the kernel of partial rows, perhaps of another shape than usual."""
     threads = changes.get("threads", forms.THREADS)
     unroll = changes.get("unroll", forms.UNROLL)

@@ -33,7 +33,7 @@ from workloads import WORKLOADS
 
 import opscope
 from opscope.dump.sinks.dump_sink import DumpSink
-from opscope.events import Call, Node, Output, Phase, Stack, StepRecord, Value
+from opscope.events import Call, Node, Output, PassingValue, Phase, Stack, StepRecord
 from opscope.settings.dump import load_dump_settings
 
 FILES, SMALL = 1000, 256
@@ -119,7 +119,7 @@ def dump(directory: Path, nodes: list[Node], tensors: list[torch.Tensor], **comm
         sink.step_begin(step)
         for index, (node, tensor) in enumerate(zip(nodes, tensors, strict=True)):
             call = Call(node, step, index, 0, 1_700_000_000_000_000 + index)
-            sink.outputs(call, [Value(0, tensor, None)])
+            sink.outputs(call, [PassingValue(0, tensor, None)])
         sink.step_end(StepRecord(step, {0: nodes}, [], 0.1))
     sink.close()
     core = time.thread_time() + writer.look() - began_core

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from opscope.calls import Calls
-from opscope.events import Frame, Loss, Node, Phase, Stack, StepRecord
+from opscope.events import Frame, LossRecord, Node, Phase, Stack, StepRecord
 from opscope.rundir.segments import SegmentWriter
 from opscope.rundir.writer import RunWriter
 from opscope.stats.record import OUTPUT, ROW_DTYPE, VALID
@@ -41,7 +41,7 @@ def write_run(
         rows["step"], rows["mean"] = step, numbers[step % 64]
         rows["min"], rows["max"] = rows["mean"] - 1, rows["mean"] + 1
         memory.append(rows)
-        writer.step_end(StepRecord(step, calls, [Loss(1 / (step + 1), made[-1])], 0.1))
+        writer.step_end(StepRecord(step, calls, [LossRecord(1 / (step + 1), made[-1])], 0.1))
     writer.close()
 
 

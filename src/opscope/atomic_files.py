@@ -83,14 +83,14 @@ class Reserved:
             os.posix_fallocate(file.fileno(), 0, size)
 
     def write(self, content: bytes) -> None:
-        """The file appears, with this content."""
+        """Make the file appear, with this content."""
         with open(self._draft, "r+b", buffering=0) as file:
             file.write(content)
             file.truncate(len(content))
         self._draft.replace(self._path)
 
     def give_back(self) -> None:
-        """It is not needed."""
+        """Remove the draft, which is not needed."""
         self._draft.unlink(missing_ok=True)
 
 

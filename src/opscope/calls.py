@@ -226,7 +226,7 @@ def _latest(node: Node) -> int:
 
 
 def note_sources(calls: Calls, call: int, node: Node, sources: list[Source]) -> None:
-    """The inputs of a call come from elsewhere than those of the call before of its node."""
+    """Note that the inputs of a call have other sources than in the last call of its node."""
     before = node.variant
     node.sources = sources
     try:

@@ -54,7 +54,7 @@ optimizer.step()
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExaminedPart:
     """One thing that was looked at: what is there, and what its absence costs."""
 
     name: str
@@ -64,7 +64,7 @@ class Finding:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def examine(builds: bool = False) -> list[Finding]:
+def examine(builds: bool = False) -> list[ExaminedPart]:
     """Look at everything; with `builds` the native parts are built first where they are missing."""
     found = [_python(), *_torch(), _numpy()]
     found += [_statistics(builds), _hook(builds), _recorder(builds), *_gpu()]
@@ -74,7 +74,7 @@ def examine(builds: bool = False) -> list[Finding]:
     return found
 
 
-def works(findings: list[Finding]) -> bool:
+def works(findings: list[ExaminedPart]) -> bool:
     """Tell whether a training can be watched at all."""
     return next(each for each in findings if each.name == "watching").state == OK
 
@@ -82,50 +82,50 @@ def works(findings: list[Finding]) -> bool:
 # ------------------------------------------------------------------------- Python and packages
 
 
-def _python() -> Finding:
+def _python() -> ExaminedPart:
     version = platform.python_version()
-    return Finding("Python", OK, f"{version}, {sys.executable}", facts={"version": version})
+    return ExaminedPart("Python", OK, f"{version}, {sys.executable}", facts={"version": version})
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[ExaminedPart]:
     torch, problem = _imported("torch")
     if torch is None:
         cost = "nothing can be watched: pip install 'opscope[torch]'"
-        yield Finding("torch", FAILED if problem else MISSING, problem, cost)
+        yield ExaminedPart("torch", FAILED if problem else MISSING, problem, cost)
         return
     version = str(torch.__version__)
     is_old = tuple(map(int, version.split(".")[:2])) < _OLDEST_TORCH
     oldest = ".".join(map(str, _OLDEST_TORCH))
     cost = f"opscope is made for torch {oldest} and later; watching may fail" if is_old else ""
-    yield Finding("torch", FAILED if is_old else OK, version, cost, {"version": version})
+    yield ExaminedPart("torch", FAILED if is_old else OK, version, cost, {"version": version})
 
 
-def _numpy() -> Finding:
+def _numpy() -> ExaminedPart:
     numpy, problem = _imported("numpy")
     if numpy is None:
         cost = "nothing can be watched: pip install numpy"
-        return Finding("NumPy", FAILED if problem else MISSING, problem, cost)
-    return Finding("NumPy", OK, numpy.__version__, facts={"version": numpy.__version__})
+        return ExaminedPart("NumPy", FAILED if problem else MISSING, problem, cost)
+    return ExaminedPart("NumPy", OK, numpy.__version__, facts={"version": numpy.__version__})
 
 
-def _optional(name: str, cost: str) -> Finding:
+def _optional(name: str, cost: str) -> ExaminedPart:
     """A package that only some things need; it is not imported."""
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, MISSING, "", cost)
-    return Finding(name, OK, version, facts={"version": version})
+        return ExaminedPart(name, MISSING, "", cost)
+    return ExaminedPart(name, OK, version, facts={"version": version})
 
 
-def _page() -> Finding:
+def _page() -> ExaminedPart:
     """The page: what serves it, and whether it was built into this package."""
     missing = [name for name in _SERVING if importlib.util.find_spec(name) is None]
     if missing:
-        return Finding("page", MISSING, f"without {', '.join(missing)}", _WITHOUT_SERVER)
+        return ExaminedPart("page", MISSING, f"without {', '.join(missing)}", _WITHOUT_SERVER)
     index = Path(__file__).parent / "server" / "page" / "index.html"
     if not index.is_file():
-        return Finding("page", MISSING, "it was not built", WITHOUT_PAGE)
-    return Finding("page", OK, str(index.parent))
+        return ExaminedPart("page", MISSING, "it was not built", WITHOUT_PAGE)
+    return ExaminedPart("page", OK, str(index.parent))
 
 
 def _imported(name: str) -> tuple[Any, str]:
@@ -141,14 +141,14 @@ def _imported(name: str) -> tuple[Any, str]:
 # --------------------------------------------------------------------------------- native parts
 
 
-def _statistics(builds: bool) -> Finding:
+def _statistics(builds: bool) -> ExaminedPart:
     if build.switched_off():
         return _switched_off("statistics", _WITHOUT_STATISTICS)
     made = _find_or_build(build.stats_library, builds)
     if made.path is not None:
         made.facts["instructions"] = instructions = _instructions()
         detail = f"{instructions}, {made.path}{made.took}"
-        return Finding("statistics", OK, detail, facts=made.facts)
+        return ExaminedPart("statistics", OK, detail, facts=made.facts)
     return _not_built("statistics", made, _WITHOUT_STATISTICS)
 
 
@@ -161,28 +161,30 @@ def _instructions() -> str:
     return features()
 
 
-def _hook(builds: bool) -> Finding:
+def _hook(builds: bool) -> ExaminedPart:
     from opscope.native import hook_library
 
     return _beside_torch("hook", hook_library.build_hook, _WITHOUT_HOOK, builds)
 
 
-def _recorder(builds: bool) -> Finding:
+def _recorder(builds: bool) -> ExaminedPart:
     from opscope.native import recorder_library
 
     return _beside_torch("recorder", recorder_library.build_recorder, _WITHOUT_RECORDER, builds)
 
 
-def _beside_torch(name: str, builder: Callable[..., Built], cost: str, builds: bool) -> Finding:
+def _beside_torch(
+    name: str, builder: Callable[..., Built], cost: str, builds: bool
+) -> ExaminedPart:
     """A library that is made for the torch that is installed."""
     torch, _ = _imported("torch")
     if torch is None:
-        return Finding(name, MISSING, "it is built for a torch, and there is none")
+        return ExaminedPart(name, MISSING, "it is built for a torch, and there is none")
     if build.switched_off():
         return _switched_off(name, cost)
     made = _find_or_build(lambda only_find: builder(torch, only_find=only_find), builds)
     if made.path is not None:
-        return Finding(name, OK, f"{made.path}{made.took}", facts=made.facts)
+        return ExaminedPart(name, OK, f"{made.path}{made.took}", facts=made.facts)
     if not made.reason:
         made.reason = _missing_headers(torch)
     return _not_built(name, made, cost)
@@ -217,54 +219,56 @@ def _find_or_build(make: Callable[[bool], Built], builds: bool) -> _Made:
     return _Made(path, reason, f" (built in {seconds} s)", {"path": path, "seconds": seconds})
 
 
-def _not_built(name: str, made: _Made, cost: str) -> Finding:
+def _not_built(name: str, made: _Made, cost: str) -> ExaminedPart:
     if made.reason:
-        return Finding(name, MISSING, f"cannot be built: {made.reason}", f"without it {cost}")
+        return ExaminedPart(name, MISSING, f"cannot be built: {made.reason}", f"without it {cost}")
     detail = "the first run builds it, or `opscope doctor --build` now"
-    return Finding(name, NOT_YET, detail, "the first run takes some seconds longer")
+    return ExaminedPart(name, NOT_YET, detail, "the first run takes some seconds longer")
 
 
-def _switched_off(name: str, cost: str) -> Finding:
-    return Finding(name, OFF, "OPSCOPE_NATIVE=0 is set", cost)
+def _switched_off(name: str, cost: str) -> ExaminedPart:
+    return ExaminedPart(name, OFF, "OPSCOPE_NATIVE=0 is set", cost)
 
 
 # --------------------------------------------------------------------------------- the machine
 
 
-def _gpu() -> Iterator[Finding]:
+def _gpu() -> Iterator[ExaminedPart]:
     torch, _ = _imported("torch")
     if torch is None or not torch.cuda.is_available():
-        yield Finding("GPU", OK, "none that torch can use")
+        yield ExaminedPart("GPU", OK, "none that torch can use")
         return
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    yield Finding("GPU", OK, ", ".join(names), facts={"devices": names})
+    yield ExaminedPart("GPU", OK, ", ".join(names), facts={"devices": names})
     triton, problem = _imported("triton")
     if triton is None:
         cost = "torch operators compute the statistics of GPU tensors, which is slower"
-        yield Finding("Triton", FAILED if problem else MISSING, problem, cost)
+        yield ExaminedPart("Triton", FAILED if problem else MISSING, problem, cost)
         return
-    yield Finding("Triton", OK, triton.__version__, facts={"version": triton.__version__})
+    yield ExaminedPart("Triton", OK, triton.__version__, facts={"version": triton.__version__})
 
 
-def _cache() -> Finding:
+def _cache() -> ExaminedPart:
     folder = build.cache_directory()
     if _is_writable(folder):
-        return Finding("cache", OK, str(folder), facts={"path": folder})
+        return ExaminedPart("cache", OK, str(folder), facts={"path": folder})
     cost = "each process builds its libraries again; XDG_CACHE_HOME names another folder"
-    return Finding("cache", FAILED, f"{folder} cannot be written to", cost)
+    return ExaminedPart("cache", FAILED, f"{folder} cannot be written to", cost)
 
 
-def _disk() -> Finding:
+def _disk() -> ExaminedPart:
     folder = Path.cwd()
     free = shutil.disk_usage(folder).free
     facts = {"path": folder, "free": free}
     if not _is_writable(folder):
         cost = "runs are written here: name another folder with --run-dir"
-        return Finding("disk", FAILED, f"{folder} cannot be written to", cost, facts)
+        return ExaminedPart("disk", FAILED, f"{folder} cannot be written to", cost, facts)
     is_little = free < _GIB
     cost = "a run may take 2 GiB per rank (--budget); a full disk ends the recording"
     detail = f"{free / _GIB:.1f} GiB free in {folder}"
-    return Finding("disk", FAILED if is_little else OK, detail, cost if is_little else "", facts)
+    return ExaminedPart(
+        "disk", FAILED if is_little else OK, detail, cost if is_little else "", facts
+    )
 
 
 def _is_writable(folder: Path) -> bool:
@@ -276,10 +280,10 @@ def _is_writable(folder: Path) -> bool:
 # ------------------------------------------------------------------------------------ a trial
 
 
-def _trial(found: list[Finding]) -> Finding:
+def _trial(found: list[ExaminedPart]) -> ExaminedPart:
     """Watch a training of one step, whose loss is infinite, as anybody would."""
     if any(each.name in ("torch", "NumPy") and not each.facts for each in found):
-        return Finding("watching", FAILED, "a package that it needs is missing", "")
+        return ExaminedPart("watching", FAILED, "a package that it needs is missing", "")
     native = [each.state for each in found if each.name in ("statistics", "hook")]
     with tempfile.TemporaryDirectory(prefix="opscope-") as folder:
         script = Path(folder) / "trial.py"
@@ -305,18 +309,18 @@ def _trial(found: list[Finding]) -> Finding:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Finding("watching", FAILED, "a training of one step does not end", "")
+            return ExaminedPart("watching", FAILED, "a training of one step does not end", "")
     return _outcome(done.returncode, done.stderr.splitlines())
 
 
-def _outcome(code: int, printed: list[str]) -> Finding:
+def _outcome(code: int, printed: list[str]) -> ExaminedPart:
     if code == HIT:
         said = "".join(f"; {line}" for line in printed if "does not load" in line)
         detail = f"an infinite loss was found in a training of one step{said}"
-        return Finding("watching", OK, detail)
+        return ExaminedPart("watching", OK, detail)
     last = printed[-1] if printed else "nothing was printed"
     detail = f"a training of one step ended with exit code {code}: {last}"
-    return Finding("watching", FAILED, detail, "please report this, with the output of --json")
+    return ExaminedPart("watching", FAILED, detail, "please report this, with the output of --json")
 
 
 def _trial_environment(native: list[str]) -> dict[str, str]:

@@ -154,7 +154,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Loss:
+class LossRecord:
     """The scalar root of a backward pass, unscaled; `value` is NaN when it is not a number."""
 
     value: float
@@ -169,7 +169,7 @@ class StepRecord:
 
     step: int
     calls: Calls
-    losses: list[Loss]
+    losses: list[LossRecord]
     seconds: float
     skipped: bool = False
     """True if a gradient scaler withheld the update."""
@@ -264,7 +264,7 @@ class Snapshot:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Value(NamedTuple):
+class PassingValue(NamedTuple):
     """A tensor at the moment it passes by: valid only during the callback."""
 
     slot: int
@@ -323,17 +323,17 @@ class Sink(Protocol):
     def node(self, node: Node) -> None:
         """A call site was seen for the first time."""
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """The inputs of a call, before the operator runs."""
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """The outputs of a call, right after it ran."""
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
         """A parameter or buffer at its first use in the step."""
 
     def kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
-        """Return what the next rows call `number` in their shape."""
+        """Take in the dtype and shape that rows from here on call `number` in their `shape`."""
 
     def row_memory(self) -> RowMemory | None:
         """Return where rows are to be written, if this sink keeps them all; asked after `open`."""
@@ -345,7 +345,7 @@ class Sink(Protocol):
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
@@ -376,10 +376,10 @@ class BaseSink:
     def node(self, node: Node) -> None:
         pass
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         pass
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         pass
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
@@ -398,7 +398,7 @@ class BaseSink:
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:

@@ -71,7 +71,7 @@ class RowHook(Protocol):
         """Enqueue what it has collected for devices."""
 
     def note_write(self, tensor: Any) -> None:
-        """Something is about to write to this tensor in place."""
+        """Note that something is about to write to this tensor in place."""
 
     def end_step(self) -> tuple[bytes, bytes]:
         """Moments of its calls and copies of its records, as the numbers of arrays."""
@@ -195,7 +195,7 @@ class Meter:
             self._rows[source] = _Measured(_identity(tensor), address, filled, self._clock, made_in)
 
     def before_write(self, tensors: Iterable[Any]) -> None:
-        """Something is about to write to these tensors in place: rows of before are void."""
+        """Forget the rows of these tensors, which something is about to write to in place."""
         for tensor in tensors:
             if self.hook is not None:
                 self.hook.note_write(tensor)

@@ -21,14 +21,14 @@ from opscope.errors import OpscopeError
 from opscope.events import (
     Call,
     GroupFact,
-    Loss,
+    LossRecord,
     Node,
     Outside,
     ParameterFact,
+    PassingValue,
     Sink,
     Source,
     StepRecord,
-    Value,
     Want,
 )
 from opscope.messages import say, say_once
@@ -130,7 +130,7 @@ class Pipeline:
                 break
 
     def _deliver_early(self) -> None:
-        """Rows of the setup, which ran before the sinks could be opened."""
+        """Deliver rows of the setup, which ran before the sinks could be opened."""
         spans, moments, late = self.meter.end_step()
         if late is not None:
             late.ticket.wait()
@@ -188,7 +188,7 @@ class Pipeline:
         self.on_revision()
 
     def add_node(self, node: Node) -> None:
-        """A new call site."""
+        """Tell the sinks of a new call site."""
         self._nodes.append(node)
         if self._opened:
             self._each(self._sinks, "node", node)
@@ -208,7 +208,7 @@ class Pipeline:
         node.plan = plan
         return plan
 
-    def inputs(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, plan: Plan, call: Call, values: Sequence[PassingValue]) -> None:
         """Deliver the inputs of a call that is about to run."""
         flags = plan.flags
         if not self.takes_rows:
@@ -234,7 +234,7 @@ class Pipeline:
         self,
         plan: Plan,
         call: Call,
-        values: Sequence[Value],
+        values: Sequence[PassingValue],
         viewed: tuple[Any, Source] | None = None,
     ) -> None:
         """Deliver the outputs of a call that ran; see `Meter.measure` for `viewed`."""
@@ -252,11 +252,11 @@ class Pipeline:
     def before_update(
         self,
         calls: Calls,
-        losses: Callable[[], Sequence[Loss]],
+        losses: Callable[[], Sequence[LossRecord]],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
-        """An optimizer is about to step: let sinks look at what has happened so far."""
+        """Let sinks look at what has happened so far, before an optimizer steps."""
         if not self._opened:
             return
         if self.strict:
@@ -267,7 +267,7 @@ class Pipeline:
         self._each(self._active, "before_update", calls, rows, known, facts, groups)
 
     def end_step(self, record: Callable[[], StepRecord]) -> None:
-        """A step ended: deliver it when its rows are ready; only then `record` is called."""
+        """Deliver a step that ended when its rows are ready; only then call `record`."""
         spans, moments, late = self.meter.end_step()
         self._ended.append(_Ended(spans, moments, late, self._active, record))
         self._parameters_seen.clear()
@@ -308,7 +308,7 @@ class Pipeline:
         if self._opened:
             self._each(self._sinks, "kind", number, dtype, shape)
 
-    def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[Value]) -> None:
+    def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[PassingValue]) -> None:
         for value in values:
             source = value.source
             if not isinstance(source, Outside) or source.kind not in ("parameter", "buffer"):
@@ -321,7 +321,7 @@ class Pipeline:
                     self._call(sink, "parameter", call, source, value.tensor)
 
     def _deliver(
-        self, plan: Plan, flag: int, callback: str, call: Call, values: Sequence[Value]
+        self, plan: Plan, flag: int, callback: str, call: Call, values: Sequence[PassingValue]
     ) -> None:
         for sink, want in plan.sinks:
             if want & flag:

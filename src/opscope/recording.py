@@ -64,7 +64,7 @@ class OptionalRecorder:
         self._recorder = recorder
 
     def apply(self, section: Mapping[str, Any]) -> None:
-        """The script has named a file whose section may switch the recorder on or off."""
+        """Switch the recorder on or off, as the file that the script has named says."""
         wanted = replace(self._settings, **section)
         if wanted == self._settings:
             return
@@ -73,12 +73,12 @@ class OptionalRecorder:
         self.start()
 
     def mark_step(self) -> None:
-        """The script says that a step ends here."""
+        """End the step here, as the script says."""
         if self._recorder is not None:
             self._recorder.mark_step()
 
     def note_exception(self, error: BaseException) -> None:
-        """Training ends with this exception."""
+        """Note the exception that training ends with."""
         if self._recorder is not None:
             self._recorder.note_exception(error)
 
@@ -89,11 +89,11 @@ class OptionalRecorder:
             recorder.withdraw()
 
     def finish(self, hit: str, process_ends: bool) -> None:
-        """Training is over, by a hit if one is named."""
+        """Finish the recording: training is over, by a hit if one is named."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             recorder.finish(hit, process_ends)
 
     def abandon(self) -> None:
-        """In a forked child: the recorder is the parent's."""
+        """Leave the recorder to the parent, in a forked child."""
         self._recorder = None

@@ -80,7 +80,7 @@ def _is_zip(script: str) -> bool:
 
 
 def _with_own_frames_hidden(run: Callable[[], object]) -> None:
-    """The exception leaves as it came, but whoever prints it sees the script's frames only."""
+    """Hide our frames from whoever prints the exception, which else leaves as it came."""
     try:
         run()
     except BaseException as error:

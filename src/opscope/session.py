@@ -140,6 +140,7 @@ class Session:
             capture.safe_points.add(self.watch.safe_point)
             self.watch.ranks.is_replicated = capture.is_replicated
             self.watch.on_change = capture.reconsider
+            self.watch.renew_plans = pipeline.forget_plans
             capture.bad_outputs.add(self.watch.witness.see)
             self.watch.witness.on_suspect = capture.hold_batch
             self.watch.bad_gradients = capture.bad_gradients
@@ -165,14 +166,14 @@ class Session:
         capture.safe_points.add(live.safe_point)
 
     def _note_drop(self, sink: Sink, error: Exception) -> None:
-        """A run that was not watched to its end must not read as one without hits."""
+        """Note in the run that it was not watched to its end, lest it seem free of hits."""
         from opscope.rundir.ending import in_words
 
         if sink is self.watch and self._writer is not None:
             self._writer.note(f"nothing is watched any more, {in_words(error)}")
 
     def _context_changed(self) -> None:
-        """The script has called `set_context`."""
+        """Follow a call of `set_context` by the script."""
         if self.running:
             self._recording.apply(current_context().recorder)
         if self.capture is not None:
@@ -180,7 +181,7 @@ class Session:
             self.capture.reconsider()
 
     def marks_changed(self) -> None:
-        """The script has called `set_dump`."""
+        """Follow a call of `set_dump` by the script."""
         dump = self.settings.dump
         if dump is not None and dump.dump_mode != 2:
             say_once(f"set_dump has no effect with dump_mode {dump.dump_mode}; it needs 2")
@@ -239,7 +240,7 @@ class Session:
         return self.capture.step if self.capture else None
 
     def note_failure(self, error: BaseException) -> None:
-        """Training ends with this exception, which goes its way; the first one counts."""
+        """Note the exception that training ends with, which goes its way; the first counts."""
         from opscope.rundir.ending import failure
 
         if self._failure is None and self.running:
@@ -260,7 +261,7 @@ class Session:
         return Ending(STOPPED, hit.in_a_word, hit.message, hit.step)
 
     def step_aside(self) -> None:
-        """The ranks of this run are other processes, about to start: leave their files to them."""
+        """Leave the files of the run to its ranks, other processes that are about to start."""
         capture = self.capture
         if self.running:
             self._recording.withdraw()
@@ -289,12 +290,12 @@ class Session:
             self._recording.mark_step()
 
     def note_child(self) -> None:
-        """A child process starts that may join the run."""
+        """Note that a child process starts that may join the run."""
         if self.capture is not None:
             self.capture.has_children = True
 
     def abandon(self) -> None:
-        """In a forked child: leave the run to the parent."""
+        """Leave the run to the parent, in a forked child."""
         capture, self._capture, self._sinks = self._capture, None, []
         self._is_started = False
         self._recording.abandon()
@@ -478,7 +479,7 @@ class RankProcess:
         return HANDOVER_VARIABLE in os.environ and not _is_captured()
 
     def note_failure(self, error: BaseException) -> None:
-        """This process ends with an exception."""
+        """Note the exception that this process ends with."""
         session = current_session()
         if session is not None:
             session.note_failure(error)

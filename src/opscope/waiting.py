@@ -49,7 +49,7 @@ class Waiting:
             self._total += count
 
     def advance(self) -> None:
-        """One more part is done."""
+        """Count one more part as done."""
         with self._lock:
             self._done += 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from opscope.errors import OpscopeError
 from opscope.read.recorded import Recorded
 from opscope.rundir.jsonlines import encode
-from opscope.server.library import Opened
+from opscope.server.library import LibraryEntry
 from opscope.views import (
     heat_map,
     hit_list,
@@ -54,7 +54,7 @@ def about_run(path: Path) -> list[Question]:
     return [
         *((f"the page: {name}", partial(_of_ranks, path, ask)) for name, ask in views.items()),
         ("the page: runs and ranks", partial(_whole, path)),
-        ("the page: a report of hits", lambda: html_report(Opened(path).reader) and None),
+        ("the page: a report of hits", lambda: html_report(LibraryEntry(path).reader) and None),
     ]
 
 
@@ -68,13 +68,13 @@ def about_recording(path: Path) -> list[Question]:
 
 
 def _of_ranks(path: Path, ask: Callable[[RankView], object]) -> None:
-    opened = Opened(path)
+    opened = LibraryEntry(path)
     for rank in opened.ranks:
         encode(ask(opened.view(rank)))
 
 
 def _whole(path: Path) -> None:
-    opened = Opened(path)
+    opened = LibraryEntry(path)
     views = [opened.view(rank) for rank in opened.ranks]
     encode(run_list.run_line("it", opened.recording, live=False))
     encode(run_list.run_details("it", opened.reader, views, live=False))

@@ -14,8 +14,8 @@ from opscope.events import (
     Call,
     Node,
     Outside,
+    PassingValue,
     StepRecord,
-    Value,
     ValueStats,
     Want,
 )
@@ -75,14 +75,14 @@ class Recorder(BaseSink):
             self.calls.append(self._open[key])
         return self._open[key]
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         seen = self._seen(call)
         seen.sources = dict(enumerate(call.node.sources))
         for value in values:  # another thread may have called the node since
             seen.sources[value.slot] = value.source
             seen.inputs[value.slot] = copy_of(value.tensor)
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         seen = self._seen(call)
         for value in values:
             seen.outputs[value.slot] = copy_of(value.tensor)

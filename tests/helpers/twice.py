@@ -17,7 +17,7 @@ import torch
 from opscope.calls import Calls
 from opscope.capture import hook
 from opscope.capture.torch_capture import TorchCapture
-from opscope.events import BaseSink, Call, Node, Output, Source, StepRecord, Value, Want
+from opscope.events import BaseSink, Call, Node, Output, PassingValue, Source, StepRecord, Want
 from opscope.pipeline import Pipeline
 from opscope.rows import Rows
 from opscope.stats.engine import Engine, NumpyEngine
@@ -92,12 +92,12 @@ class _Listener(BaseSink):
     def node(self, node: Node) -> None:
         self.nodes.append(node)
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         for slot, tensor, source in values:
             assert call.node.sources[slot] is source
             self._keep(call, "input", slot, tensor)
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         for slot, tensor, _ in values:
             self._keep(call, "output", slot, tensor)
 

@@ -22,7 +22,7 @@ from helpers.ranks import run_ranks
 from helpers.recorder import Recorder, recording
 from opscope.dump.transport.ownership import RankLock
 from opscope.errors import OpscopeError
-from opscope.events import Call, Value
+from opscope.events import Call, PassingValue
 from opscope.read.run import open_run
 
 WORLD = 2
@@ -188,7 +188,7 @@ def test_buckets_hold_the_sum_over_the_ranks(tmp_path: Path) -> None:
 class PlainTensors(Recorder):
     """Keeps no copies of tensor subclasses, which have no memory of their own."""
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         super().outputs(call, [value for value in values if type(value.tensor) is Tensor])
 
 

@@ -1,6 +1,7 @@
 """The sets of small faults: each is found, its healthy twin is silent, a later check agrees.
 
-`make test` runs one in four of them, `make test-long` all.
+`make test` runs one in four of them, `make test-long` all; only the latter compares all of them
+with checks of their dumps.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from faults.sets import (
 )
 from faults.sets.table import Fault
 from helpers.forked import forked_python
+from helpers.same_answer import COMPARED, check_dump, check_run, live_hits
 
 RUN = Path(__file__).parents[1] / "faults" / "sets" / "run.py"
 MODULES = (silent, bad_numbers, fresh_silent, fresh_numbers, forum_silent, forum_numbers)
@@ -95,6 +97,21 @@ def test_twins_are_silent(module: str, part: int, tmp_path: Path) -> None:
     assert {n: [(h["condition"], h["message"]) for h in hits] for n, hits in found.items()} == {
         row.name: [] for row in rows
     }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("twin", ["faulty", "healthy"])
+@pytest.mark.parametrize("part", range(SAMPLE))
+@pytest.mark.parametrize("module", SETS)
+def test_run_and_dump_give_the_same_answer(
+    module: str, part: int, twin: str, tmp_path: Path
+) -> None:
+    rows = run_part(module, part, twin, COMPARED, tmp_path)
+    hits = {row.name: live_hits(tmp_path / row.name / "run") for row in rows}
+    assert any(hits.values())
+    for row in rows:
+        check_run(tmp_path / row.name / "run")
+        check_dump(tmp_path / row.name / "run", tmp_path / row.name / "dump")
 
 
 def test_there_are_forty_of_each() -> None:

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, hessian, jacfwd, jvp, vmap
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.engines import needs_observer
+from helpers.modes import LoggingMode
 from helpers.recorder import Recorder, recording
 from opscope.events import Want
 from opscope.read.run import open_run
@@ -286,20 +286,10 @@ def test_swapped_parameters_keep_their_names() -> None:
         assert [call.node.parameter for call in updates] == ["weight", "bias"]
 
 
-class Log(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 @needs_observer
 def test_a_mode_of_the_script_sees_what_it_saw() -> None:
     def program() -> list[str]:
-        with Log() as log:
+        with LoggingMode() as log:
             forwards(2)
         return log.seen
 

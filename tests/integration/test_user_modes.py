@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.examples import one_in
+from helpers.modes import LoggingMode
 from helpers.recorder import Recorder, recording
 from opscope.events import Want
 
@@ -29,18 +30,6 @@ ORDERS = [
     for order in itertools.permutations(("start", "enter", "stop", "exit"))
     if order.index("start") < order.index("stop") and order.index("enter") < order.index("exit")
 ]
-
-
-class Log(TorchDispatchMode):
-    """Notes the operators it sees."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> object:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
 
 
 class Doubling(TorchDispatchMode):
@@ -112,7 +101,7 @@ def play(order: tuple[str, ...], mode, watched: bool) -> tuple[list[Tensor], obj
 
 
 @pytest.mark.parametrize("order", one_in(3, ORDERS), ids="-".join)
-@pytest.mark.parametrize("kind", [Log, Doubling, FunctionLog, Flops])
+@pytest.mark.parametrize("kind", [LoggingMode, Doubling, FunctionLog, Flops])
 def test_modes_in_every_order(kind, order) -> None:
     state, seen, _ = play(order, kind(), watched=False)
     watched_state, watched_seen, recorder = play(order, kind(), watched=True)
@@ -124,7 +113,7 @@ def test_modes_in_every_order(kind, order) -> None:
     assert len(ended) == order.index("stop") - order.index("start")
 
 
-@pytest.mark.parametrize("kind", [Log, FunctionLog, Flops])
+@pytest.mark.parametrize("kind", [LoggingMode, FunctionLog, Flops])
 def test_modes_across_steps_that_switch_capture_on_and_off(kind) -> None:
     results = []
     for watched in (False, True):
@@ -216,7 +205,7 @@ def test_modes_given_to_other_threads_through_backward() -> None:
         x = start = torch.ones(1, requires_grad=True)
         for _ in range(70):  # deeper than autograd stays on one thread
             x = Reentrant.apply(x * 0.4)
-        with Log() as log:
+        with LoggingMode() as log:
             x.sum().backward()
         assert len(log.seen) > 70
         return start.grad

@@ -16,7 +16,7 @@ from opscope.settings.dump import load_dump_settings
 from opscope.settings.dump_keys import KEYS, STATISTICS
 from opscope.settings.environment import VARIABLES
 from opscope.settings.logs import COUNTERPARTS, WITHOUT_COUNTERPART
-from opscope.settings.sections import Key
+from opscope.settings.sections import SettingKey
 
 DOCS = Path(__file__).parents[2] / "docs"
 STATUSES = ("now", "later", "does not apply")
@@ -80,7 +80,7 @@ def test_set_context() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.dotted)
-def test_the_dump_reference_has_every_key_and_its_default(key: Key) -> None:
+def test_the_dump_reference_has_every_key_and_its_default(key: SettingKey) -> None:
     rows = {cells[0].strip("`"): cells for cells in tables("dump.md")[key.section]}
     special = {"iteration": "required", "support_device": "all", "stat_calc_mode": "none"}
     shown = json.dumps(key.default) if key.name not in special else ""

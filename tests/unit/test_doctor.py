@@ -25,7 +25,9 @@ HOOK = Path("/cache/hook.so")
 @pytest.fixture(autouse=True)
 def found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], dict[str, Any]]:
     """All that is found, by name; the trial is not made, and works."""
-    monkeypatch.setattr(doctor, "_trial", lambda findings: doctor.Finding("watching", "ok", ""))
+    monkeypatch.setattr(
+        doctor, "_trial", lambda findings: doctor.ExaminedPart("watching", "ok", "")
+    )
     monkeypatch.delenv("OPSCOPE_NATIVE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -172,7 +174,7 @@ def test_packages_that_few_need(found: Any, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("failed", 1)])
 def test_the_verb(state: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     hook_that(monkeypatch, lambda only_find: Built(HOOK))
-    trial = doctor.Finding("watching", state, "a trial", "a cost")
+    trial = doctor.ExaminedPart("watching", state, "a trial", "a cost")
     monkeypatch.setattr(doctor, "_trial", lambda findings: trial)
     assert main(["doctor"]) == code
     printed = capsys.readouterr().out

@@ -8,12 +8,12 @@ import weakref
 import torch
 
 from opscope.capture.kept_state import KeptState
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.events import Outside
 
 
 def kept_state() -> KeptState:
-    kept = KeptState(Names(id), list)
+    kept = KeptState(TensorNames(id), list)
     kept.begin_step(0)
     return kept
 

@@ -10,7 +10,7 @@ from typing import Any
 from opscope.analysis.check_dump import DumpCheck
 from opscope.analysis.check_ranks import check_ranks
 from opscope.analysis.check_run import RunCheck
-from opscope.analysis.scope import NOTHING_KEPT, Kept, Scope
+from opscope.analysis.scope import NOTHING_KEPT, CheckedPart, Kept
 from opscope.events import Phase
 from opscope.judge.findings import Findings, Unchecked
 from opscope.judge.hits import Hit
@@ -19,7 +19,7 @@ from opscope.judge.watch_set import WatchSet
 from opscope.read.dump import Dump
 from opscope.read.run import Run
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
 INCLUDED = (str(Phase.SETUP), str(Phase.DATA), str(Phase.EVAL))
@@ -63,7 +63,7 @@ def check(
     ranks: Collection[int] | None = None,
     steps: Callable[[int], bool] | None = None,
     include: Collection[str] = (),
-    progress: Progress = lambda done, total: None,
+    progress: OnProgress = lambda done, total: None,
     kept: Mapping[int, Kept] = MappingProxyType({}),
 ) -> Checked:
     """Check watchpoints on a run or a dump; `steps` says which steps are wanted.
@@ -74,7 +74,7 @@ def check(
     chosen = [n for n in recorded.ranks if ranks is None or n in ranks]
     wants_step = steps or (lambda step: True)
     phases = frozenset(include)
-    scopes = [Scope(n, wants_step, phases, kept.get(n, NOTHING_KEPT)) for n in chosen]
+    scopes = [CheckedPart(n, wants_step, phases, kept.get(n, NOTHING_KEPT)) for n in chosen]
     harmless: list[Note] = []
     if isinstance(recorded, Run):
         hits = _check_run(recorded, watch, scopes, findings, progress, harmless)
@@ -87,9 +87,9 @@ def check(
 def _check_run(
     run: Run,
     watch: WatchSet,
-    scopes: Sequence[Scope],
+    scopes: Sequence[CheckedPart],
     findings: Findings,
-    progress: Progress,
+    progress: OnProgress,
     harmless: list[Note],
 ) -> list[Hit]:
     checks = [RunCheck(run, run.rank(s.rank), watch.enabled, s, findings) for s in scopes]
@@ -101,7 +101,11 @@ def _check_run(
 
 
 def _check_dump(
-    dump: Dump, watch: WatchSet, scopes: Sequence[Scope], findings: Findings, progress: Progress
+    dump: Dump,
+    watch: WatchSet,
+    scopes: Sequence[CheckedPart],
+    findings: Findings,
+    progress: OnProgress,
 ) -> list[Hit]:
     hits: list[Hit] = []
     for place, scope in enumerate(scopes):
@@ -111,7 +115,7 @@ def _check_dump(
     return hits
 
 
-def _part_of(progress: Progress, place: int, count: int) -> Progress:
+def _part_of(progress: OnProgress, place: int, count: int) -> OnProgress:
     """Progress of one of several ranks."""
     return lambda done, total: progress(place * total + done, count * total)
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 
 from opscope.analysis.dump_evidence import DumpEvidence, chains_of
-from opscope.analysis.scope import Scope
+from opscope.analysis.scope import CheckedPart
 from opscope.calls import Calls
 from opscope.dump.format.names import safe
 from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH, Phase
 from opscope.judge.condition import TRAINING, WEIGHT
-from opscope.judge.evaluator import Evaluator, Part
+from opscope.judge.evaluator import Evaluator, StepPart
 from opscope.judge.evidence import Indices
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
@@ -52,7 +52,7 @@ class DumpCheck:
         self,
         rank: DumpRank,
         watchpoints: Sequence[Watchpoint],
-        scope: Scope,
+        scope: CheckedPart,
         findings: Findings,
     ) -> None:
         self.hits: list[Hit] = []
@@ -112,7 +112,7 @@ class DumpCheck:
             step = int(records["step"][begin])
             evidence.begin = begin
             self._findings.paused = not self._scope.wants_step(step)
-            hits = evaluator.examine(Part(step, Calls(), records[begin:end]))
+            hits = evaluator.examine(StepPart(step, Calls(), records[begin:end]))
             evaluator.end_step()
             self.hits += () if self._findings.paused else hits
         self._findings.paused = False

@@ -9,11 +9,11 @@ import numpy as np
 
 from opscope.analysis.recorded_steps import Records, rows_by_step
 from opscope.analysis.row_evidence import RowEvidence
-from opscope.analysis.scope import Scope
+from opscope.analysis.scope import CheckedPart
 from opscope.calls import Calls
 from opscope.events import Node, ParameterFact
 from opscope.judge.condition import TRAINING
-from opscope.judge.evaluator import Evaluator, Part, Uses, needs_every_step
+from opscope.judge.evaluator import Evaluator, StepPart, Uses, needs_every_step
 from opscope.judge.findings import Findings
 from opscope.judge.history import digests
 from opscope.judge.hits import Hit
@@ -40,7 +40,7 @@ class RunCheck:
         run: Run,
         rank: Rank,
         watchpoints: Sequence[Watchpoint],
-        scope: Scope,
+        scope: CheckedPart,
         findings: Findings,
     ) -> None:
         self.hits: list[Hit] = []
@@ -119,7 +119,7 @@ class RunCheck:
         self._learn(records)
         losses = () if record is None else record.losses
         updates, raised = ((), ()) if facts is None else (facts.not_finite, facts.raised)
-        part = Part(step, calls, records, losses, record, updates, raised)
+        part = StepPart(step, calls, records, losses, record, updates, raised)
         hits = self.evaluator.examine(part)
         self.evaluator.end_step()
         return hits

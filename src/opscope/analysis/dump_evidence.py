@@ -12,7 +12,7 @@ import numpy as np
 from opscope.analysis.row_evidence import in_range_by_rows
 from opscope.errors import OpscopeError
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -25,7 +25,7 @@ from opscope.judge.numbers import Change, Flags, Floats
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.dump import HAS_INF, DumpValues
-from opscope.read.measure import Range, Tolerance, compare, count_in_range, measure
+from opscope.read.measure import AllcloseTolerance, Range, compare, count_in_range, measure
 from opscope.read.stored import Array, open_array, size_of
 from opscope.stats.native_cpu import load
 from opscope.stats.record import ROW_BYTES, VALID
@@ -83,7 +83,7 @@ class DumpEvidence:
         self._wanted: Flags = np.zeros(count, bool)
         self._compared: Flags = np.zeros(count, bool)
         self._inside: dict[Range, Floats] = {}
-        self._differences: dict[Tolerance, dict[int, Difference]] = {}
+        self._differences: dict[AllcloseTolerance, dict[int, Difference]] = {}
         self._missing = np.full(count, NO_VALUES, np.uint8)
         for watchpoint in watchpoints:
             if watchpoint.condition.needs_change:
@@ -196,18 +196,18 @@ class DumpEvidence:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some values of a step."""
         chosen: Indices = rows + self.begin
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, chosen)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         ends = ends_of(watchpoint)
         by_rows, known = in_range_by_rows(records, ends)
         whole = self.is_whole[chosen]
         missing = np.where(whole | known, CHECKED, NO_VALUES).astype(np.uint8)
-        return Columns(np.where(whole, self._inside[ends][chosen], by_rows), missing=missing)
+        return FurtherColumns(np.where(whole, self._inside[ends][chosen], by_rows), missing=missing)
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """Return which numbers are missing, and in which rows."""
@@ -224,14 +224,14 @@ class DumpEvidence:
         names = sorted(needed - self._values.known)
         return Lacking(names, ~self.is_whole[rows + self.begin]) if names else None
 
-    def _change(self, watchpoint: Watchpoint, chosen: Indices) -> Columns:
+    def _change(self, watchpoint: Watchpoint, chosen: Indices) -> FurtherColumns:
         places = chosen.tolist()
         previous = [self._chains[index] for index in places]
         missing = self._missing[chosen].copy()
         missing[np.array(previous) < 0] = NO_PREVIOUS
         found = self._difference_of(watchpoint)
         steps = self._values.records["step"]
-        return Columns(
+        return FurtherColumns(
             change=Change.of([found.get(index, _UNKNOWN) for index in places]),
             missing=missing,
             before=[int(steps[index]) if index >= 0 else -1 for index in previous],

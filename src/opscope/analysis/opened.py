@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from opscope.analysis.check import Checked, Progress, check
+from opscope.analysis.check import Checked, OnProgress, check
 from opscope.analysis.scope import Kept
 from opscope.errors import ConfigError, Problem
 from opscope.judge.watch_set import WatchSet, load
@@ -31,7 +31,7 @@ class Opened(Reader):
         ranks: Collection[int] | None = None,
         steps: str | Collection[int] | None = None,
         include: Collection[str] = (),
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         kept: Mapping[int, Kept] = MappingProxyType({}),
     ) -> Checked:
         """Check watchpoints: hits in order, and what could not be checked.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opscope.analysis.scope import NOTHING_KEPT, Kept, KeptCount
 from opscope.events import IO
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -19,14 +19,14 @@ from opscope.judge.evidence import (
     ends_of,
     tolerance_of,
 )
-from opscope.judge.numbers import Change, Flags, Floats, Numbers
+from opscope.judge.numbers import Change, Flags, Floats, NumberColumns
 from opscope.judge.outcome import CHECKED, NO_PREVIOUS, NO_VALUES, RESHAPED
 from opscope.judge.table import KindOf
 from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import OUTPUT, ROW_DTYPE
 from opscope.stats.two_tensors import Difference
 
-Steps = NDArray[np.int64]
+StepNumbers = NDArray[np.int64]
 
 _ROUNDING = 1e-9
 """Numbers of rows are this exact, relative to the mean of |x|, or better."""
@@ -45,25 +45,27 @@ class RowEvidence:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some rows, as far as rows tell."""
         if watchpoint.condition.needs_change:
             return self._change(watchpoint, records, names)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         inside, known = in_range_by_rows(records, ends_of(watchpoint))
         for place in np.flatnonzero(~known) if self._kept.counts else ():
             count = self._kept.counts.get(_counted(records[place], ends_of(watchpoint)))
             if count is not None:
                 inside[place], known[place] = count, True
         missing = np.where(known, CHECKED, NO_VALUES).astype(np.uint8)
-        return Columns(inside, missing=missing)
+        return FurtherColumns(inside, missing=missing)
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """A run has whole rows."""
         return None
 
-    def _change(self, watchpoint: Watchpoint, records: Records, names: Sequence[str]) -> Columns:
+    def _change(
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str]
+    ) -> FurtherColumns:
         keys = [(watchpoint.id, name) for name in names]
         there = np.array([key in self._before for key in keys], bool)
         before = np.zeros(len(records), ROW_DTYPE)
@@ -83,10 +85,10 @@ class RowEvidence:
         ]
         for place, found in self._compared(watchpoint, records, names, steps):
             differences[place], missing[place] = found, CHECKED
-        return Columns(change=Change.of(differences), missing=missing, before=steps.tolist())
+        return FurtherColumns(change=Change.of(differences), missing=missing, before=steps.tolist())
 
     def _compared(
-        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: Steps
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str], before: StepNumbers
     ) -> Iterator[tuple[int, Difference]]:
         """Places of the parameters that a training has kept of two steps, and how they differ."""
         if not self._kept.changes:
@@ -109,7 +111,7 @@ def _counted(record: np.void, ends: tuple[float, float]) -> KeptCount:
 
 def surely_changed(now: Records, before: Records, watchpoint: Watchpoint) -> Flags:
     """Find where means or extremes are further apart than any change within the tolerances."""
-    n, b = Numbers.of_records(now), Numbers.of_records(before)
+    n, b = NumberColumns.of_records(now), NumberColumns.of_records(before)
     rtol, atol = watchpoint.params.get("rtol", 0.0), watchpoint.params.get("atol", 0.0)
     slack = _ROUNDING * (n.mean_abs + b.mean_abs)
     with np.errstate(invalid="ignore"):
@@ -130,7 +132,7 @@ def in_range_by_rows(records: Records, ends: tuple[float, float]) -> tuple[Float
 
     They do where all elements are on one side of each end, and for an end that is 0.
     """
-    n = Numbers.of_records(records)
+    n = NumberColumns.of_records(records)
     always = np.ones(len(records), bool)
     numbers = n.count - n.nan
     low, high = ends

@@ -26,7 +26,7 @@ class Kept(NamedTuple):
 NOTHING_KEPT = Kept()
 
 
-class Scope(NamedTuple):
+class CheckedPart(NamedTuple):
     """The steps and phases of a rank that are checked."""
 
     rank: int

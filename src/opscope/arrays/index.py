@@ -14,7 +14,7 @@ _WHOLE = r"\s*(-?[0-9]{1,18})?\s*"
 _INDEX = re.compile(f"{_WHOLE}(?:(:){_WHOLE}(?:(:){_WHOLE})?)?", re.ASCII)
 
 
-class Span(NamedTuple):
+class AxisPart(NamedTuple):
     """The part taken of one axis: `count` elements from `start` on, each `step` after the last."""
 
     start: int
@@ -36,20 +36,20 @@ def parse_index(text: str, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     return tuple(_index(word, size) for word, size in zip(words, shape, strict=False))
 
 
-def spans_of(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> list[Span]:
+def spans_of(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> list[AxisPart]:
     """Return what an index takes of each axis.
 
-    >>> spans_of((-1, slice(None, None, 2)), (3, 8))
-    [Span(start=2, step=1, count=1, ranged=False), Span(start=0, step=2, count=4, ranged=True)]
+    >>> [tuple(part) for part in spans_of((-1, slice(None, None, 2)), (3, 8))]
+    [(2, 1, 1, False), (0, 2, 4, True)]
     """
     found = []
     for axis, size in enumerate(shape):
         part = index[axis] if axis < len(index) else slice(None)
         if isinstance(part, int):
-            found.append(Span(part % size, 1, 1, False))
+            found.append(AxisPart(part % size, 1, 1, False))
             continue
         taken = range(size)[part]
-        found.append(Span(taken.start, taken.step, len(taken), True))
+        found.append(AxisPart(taken.start, taken.step, len(taken), True))
     return found
 
 

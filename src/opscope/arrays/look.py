@@ -15,11 +15,11 @@ from opscope.arrays.summaries import along, spread, statistics
 from opscope.arrays.tiles import Window, block, slice_of, tile
 from opscope.errors import OpscopeError
 
-Arguments = Mapping[str, Any]
+QuestionArguments = Mapping[str, Any]
 _USUAL_SIDE = 200
 
 
-def look(array: Array, part: str, args: Arguments, before: Array | None = None) -> Data:
+def look(array: Array, part: str, args: QuestionArguments, before: Array | None = None) -> Data:
     """A part of an array, or of its difference to another."""
     if part not in PARTS:
         raise OpscopeError(f"{part} is no part; there are {', '.join(PARTS)}")
@@ -28,7 +28,7 @@ def look(array: Array, part: str, args: Arguments, before: Array | None = None) 
     return PARTS[part](picked, args)
 
 
-def whole(args: Arguments, name: str, usual: int | None = None) -> int:
+def whole(args: QuestionArguments, name: str, usual: int | None = None) -> int:
     """A whole number among arguments."""
     value = args.get(name)
     value = usual if value is None else value
@@ -37,14 +37,14 @@ def whole(args: Arguments, name: str, usual: int | None = None) -> int:
     return value
 
 
-def _number(args: Arguments, name: str) -> float:
+def _number(args: QuestionArguments, name: str) -> float:
     value = args.get(name) or 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise OpscopeError(f"{name} must be a number of at least 0")
     return float(value)
 
 
-def _window(args: Arguments) -> Window:
+def _window(args: QuestionArguments) -> Window:
     height, width = args.get("height"), args.get("width")
     return Window(
         whole(args, "top", 0),
@@ -54,21 +54,21 @@ def _window(args: Arguments) -> Window:
     )
 
 
-def _kind(args: Arguments) -> Kind:
+def _kind(args: QuestionArguments) -> Kind:
     numbers = (whole(args, name) for name in ("total", "height", "width", "colours"))
     return Kind(str(args.get("kind", "")), *numbers)
 
 
-def _tile(picked: Picked, args: Arguments) -> Data:
+def _tile(picked: Picked, args: QuestionArguments) -> Data:
     sides = whole(args, "rows", _USUAL_SIDE), whole(args, "columns", _USUAL_SIDE)
     return tile(picked, *sides, _window(args))
 
 
-def _along(picked: Picked, args: Arguments) -> Data:
+def _along(picked: Picked, args: QuestionArguments) -> Data:
     return along(picked, whole(args, "axis", 0), whole(args, "first", 0), whole(args, "count", 100))
 
 
-PARTS: dict[str, Callable[[Picked, Arguments], Data]] = {
+PARTS: dict[str, Callable[[Picked, QuestionArguments], Data]] = {
     "facts": lambda picked, args: {
         "dtype": str(picked.dtype),
         "shape": list(picked.shape),

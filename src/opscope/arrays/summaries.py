@@ -106,7 +106,7 @@ class _Tally:
         self._spread(where, numbers, amount, bad)
 
     def _widen(self, where: slice, part: Array) -> None:
-        """The extremes: NaN is left out, infinities are not."""
+        """Widen the extremes by these elements: NaN is left out, infinities are not."""
         least, most = np.fmin.reduce(part, axis=1), np.fmax.reduce(part, axis=1)
         for group, low, high in zip(range(self.groups)[where], least, most, strict=True):
             if part.dtype.kind == "f" and np.isnan(low):

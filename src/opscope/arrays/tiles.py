@@ -83,7 +83,7 @@ def slice_of(picked: Picked) -> Data:
 def _add_cells(
     found: dict[str, list[Any]], picked: Picked, place: tuple[int, int, int, int], across: int
 ) -> None:
-    """One row of cells, some columns at a time."""
+    """Summarise one row of cells, some columns at a time."""
     top, bottom, left, right = place
     together = max(1, _TOGETHER // ((bottom - top) * across)) * across
     for start in range(left, right, together):
@@ -101,7 +101,7 @@ def _add_cells(
 
 
 def _add_mixed(found: dict[str, list[Any]], part: Array, sides: Array) -> None:
-    """The same where not all is finite: extremes are of what is, the rest is counted."""
+    """Do the same where not all is finite: extremes are of what is, the rest is counted."""
     finite = np.isfinite(part)
     low = np.where(finite, part, np.inf).min(axis=0)
     high = np.where(finite, part, -np.inf).max(axis=0)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.operators import Operator
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.passes import Passes
 from opscope.capture.thread_state import (
     AFTER_BACKWARD,
@@ -26,7 +26,7 @@ from opscope.events import Node, Output, Outside, Phase, Source
 
 GradNode = tuple[int, str, Tensor | None]
 """The number and the name of an autograd node, and the tensor to whose gradient it adds, if any."""
-Subject = Node | Outside | str | tuple[str, ...] | None
+AttributedTo = Node | Outside | str | tuple[str, ...] | None
 """The subject of an operator: a forward node, a parameter, or the names of several."""
 UNKNOWN = Outside("outside", "")
 _ACCUMULATE = 2**64 - 1
@@ -39,7 +39,7 @@ class Attribution:
     """Finds out what operators are about, from autograd's numbers and the names of parameters."""
 
     def __init__(
-        self, threads: Threads, names: Names, passes: Passes, key: Callable[[Any], int]
+        self, threads: Threads, names: TensorNames, passes: Passes, key: Callable[[Any], int]
     ) -> None:
         self._threads = threads
         self._names = names

@@ -68,7 +68,7 @@ class BackwardCalls:
         program = self._program
         if program.kept is not None:
             program.kept.end_backward()
-        loose = program.clock.is_loose
+        loose = program.clock.awaits_forward
         if state.phase in (FORWARD, EVAL):
             state.phase = AWAITING_FORWARD if loose else AFTER_BACKWARD
             program.watch.end_backward()

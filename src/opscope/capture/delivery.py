@@ -15,7 +15,7 @@ from opscope.capture.guards import quiet
 from opscope.capture.observers import Observers
 from opscope.capture.operators import Operator
 from opscope.capture.threads import Threads
-from opscope.events import Call, Node, Output, Outside, Source, Value, Want
+from opscope.events import Call, Node, Output, Outside, PassingValue, Source, Want
 from opscope.native import shared
 from opscope.pipeline import Pipeline, Plan
 from opscope.stats.devices import stream_of
@@ -39,7 +39,7 @@ class Delivery:
         self.step = 0
         self.lock = threading.RLock()
         """Held where several threads run operators."""
-        self.late: dict[int, list[tuple[Plan, Call, Value]]] = {}
+        self.late: dict[int, list[tuple[Plan, Call, PassingValue]]] = {}
         """By memory: outputs of collectives that are under way."""
         self.bad_outputs: BadOutputs = Observers()
         """Told of outputs with NaN or Inf while the tensors are at hand, on the CPU."""
@@ -48,7 +48,7 @@ class Delivery:
     def measure_inputs(
         self, flags: int, node: Node, index: int, tensors: list[Tensor], sources: list[Source]
     ) -> None:
-        """Rows of inputs, where no sink wants the tensors themselves."""
+        """Compute the rows of inputs, where no sink wants the tensors themselves."""
         stream = 0
         if tensors and not tensors[0].is_cpu:
             stream = stream_of(tensors[0])
@@ -76,7 +76,7 @@ class Delivery:
         tensors: list[Tensor],
         sources: list[Source],
     ) -> None:
-        """Rows of outputs, where no sink wants the tensors themselves."""
+        """Compute the rows of outputs, where no sink wants the tensors themselves."""
         meter = self.pipeline.meter
         with self._measuring():
             meter.found_bad = False
@@ -112,7 +112,7 @@ class Delivery:
             stream = stream_of(tensors[0])
         call = Call(node, self.step, index, stream, time.time_ns() // 1000, pass_number)
         values = [
-            Value(slot, tensor, source)
+            PassingValue(slot, tensor, source)
             for slot, (tensor, source) in enumerate(zip(tensors, sources, strict=True))
             if not (isinstance(source, Output) and source.uninitialised)
         ]
@@ -133,7 +133,7 @@ class Delivery:
     ) -> None:
         """Deliver the outputs of a call; `tensors` and `sources` are its inputs."""
         values = [
-            Value(slot, tensor, None)
+            PassingValue(slot, tensor, None)
             for slot, tensor in enumerate(produced)
             if tensor is not None and not call.node.outputs[slot].uninitialised
         ]
@@ -150,7 +150,7 @@ class Delivery:
                 self.bad_outputs(call.node, call.index, True, tensors, produced)
 
     def deliver_late(self, tensors: list[Tensor]) -> None:
-        """Outputs of a collective are complete once something else reads them."""
+        """Deliver the outputs of a collective, complete now that something else reads them."""
         for tensor in tensors:
             for plan, call, value in self.late.pop(_memory_of(tensor), ()):
                 with quiet():
@@ -158,7 +158,7 @@ class Delivery:
                     self.pipeline.outputs(plan, call, [value])
 
     def finish_late(self) -> None:
-        """Nothing will read the collectives still under way: take what they have."""
+        """Deliver the outputs of collectives that nothing has read when the step ends."""
         for late in self.late.values():
             for plan, call, value in late:
                 with quiet():
@@ -175,12 +175,12 @@ class Delivery:
         tensor: Tensor,
         source: Source,
     ) -> None:
-        """A value that native code cannot read."""
+        """Compute the row of a value that native code cannot read."""
         with quiet():
             self.pipeline.meter.measure(step, node, call, side, slot, tensor, source)
 
     def submit(self, tensor: Tensor, address: int) -> bool:
-        """A value on a device; returns whether its row is there already."""
+        """Have a device compute the row of a value; return whether it is there already."""
         with quiet():
             return self.pipeline.meter.engine.fill(tensor, address)
 

@@ -229,12 +229,12 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
         self._anchored = (step, count + 1)
 
     def enter_hook(self) -> int:
-        """Operators of a pack hook run between an operator's numbering and the operator."""
+        """Reserve an operator's numbers before a pack hook runs operators of its own."""
         self._numbering.reserve(self._watch.threads.local.state)
         return 0
 
     def leave_hook(self, entered: int, raised: bool) -> None:
-        """The hook is over."""
+        """Go back from the pack hook to the operator that it interrupted."""
         self._numbering.keep_reserved(self._watch.threads.local.state)
 
 
@@ -250,7 +250,7 @@ class Numbering:
         self._reserved: list[int] = []
 
     def give(self, state: ThreadState, now: int, begun: Begun) -> None:
-        """Autograd nodes made since the last operator belong to this one."""
+        """Attribute the autograd nodes made since the last operator to this one."""
         node = begun.node
         if state.last_number == _RESERVED:
             for index in self._reserved:
@@ -275,7 +275,7 @@ class Numbering:
         self._previous = node
 
     def reserve(self, state: ThreadState) -> None:
-        """The numbers made so far belong to the next operator but for those of a hook."""
+        """Reserve the numbers made so far for the next operator, before a hook makes its own."""
         if state.last_number == _RESERVED:
             state.last_number = state.number_base + len(state.node_of_number)
         made = _next_number() - state.last_number
@@ -286,7 +286,7 @@ class Numbering:
             state.last_number += made
 
     def keep_reserved(self, state: ThreadState) -> None:
-        """The hook is over: the next operator takes what was reserved."""
+        """Leave what was reserved to the next operator, now that the hook is over."""
         if self._reserved:
             state.last_number = _RESERVED
 

@@ -10,14 +10,14 @@ from torch import Tensor
 from opscope.stats.torch_values import storage_start, unsupported_reason
 
 
-class Writes(Protocol):
+class WriteWarnings(Protocol):
     """Tells holders before an operator writes to memory they hold."""
 
     def hold(self, storage: int) -> None:
-        """Have writes to this memory announced."""
+        """Ask to be told before anything writes to this memory."""
 
     def let_go(self) -> None:
-        """Announce no more of them."""
+        """Ask no longer to be told of writes."""
 
 
 class Held:
@@ -39,7 +39,7 @@ class HeldTensors:
 
     def __init__(self) -> None:
         self._by_storage: dict[int, list[Held]] = {}
-        self.writes: Writes | None = None
+        self.writes: WriteWarnings | None = None
         """Native code, which has to be asked to announce writes; Python announces all of them."""
 
     def hold(self, tensor: Tensor) -> Held:
@@ -53,7 +53,7 @@ class HeldTensors:
         return held
 
     def before_write(self, tensor: Any) -> None:
-        """Something is about to write to this tensor."""
+        """Copy what is held of this tensor's memory, before something writes to it."""
         if not self._by_storage:
             return
         for held in self._by_storage.pop(storage_start(tensor), ()):

@@ -130,7 +130,7 @@ class Hook:
         return as_texts(self._module.texts())
 
     def _add_device(self, index: int, device: DeviceRows | FallbackRows) -> None:
-        """Rows are asked of this device; if they are Triton's, they can be enqueued natively."""
+        """Let native code enqueue the rows of this device, if Triton computes them."""
         numbers = {getattr(torch, name, None): number for name, number in DTYPES.items()}
         read = [(numbers[dtype], f.number, f.size, f.group) for dtype, f in forms().items()]
         native = device if isinstance(device, DeviceRows) else None
@@ -152,23 +152,23 @@ class Hook:
         self._watch.hook = None
 
     def enter_hook(self) -> int:
-        """A pack hook of the user's is about to run inside an operator."""
+        """Note that a pack hook of the user's runs inside an operator from here on."""
         depth: int = self._module.enter_python()
         return depth
 
     def leave_hook(self, entered: int, raised: bool) -> None:
-        """The hook is over; if it raised, that is not the operator's fault."""
+        """Note the end of the hook; if it raised, that is not the operator's fault."""
         self._module.leave_python(entered, raised)
 
     def begin(self) -> None:
-        """A step's data is in other objects now."""
+        """Hand native code the objects that keep the data of a new step."""
         calls = self._watch.calls
         lists = calls.nodes, calls.renewed, calls.passes, calls.further
         self._module.begin(*lists, self._watch.step)
         self.set_passes()
 
     def set_passes(self) -> None:
-        """A pass has begun."""
+        """Tell native code which pass has begun."""
         training, evaluation = self._watch.passes.training, self._watch.passes.evaluation
         first, noted = self._watch.passes.first_serial, self._watch.calls.passes
         self._module.set_passes(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.held_tensors import Held, HeldTensors
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.events import Outside, Snapshot
 from opscope.stats.devices import used_kinds
 
@@ -29,7 +29,7 @@ class KeptState:
     """
 
     def __init__(
-        self, names: Names, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
+        self, names: TensorNames, optimizers: Callable[[], Sequence[torch.optim.Optimizer]]
     ) -> None:
         self._names = names
         self._optimizers = optimizers
@@ -44,7 +44,7 @@ class KeptState:
         self._holds = False
 
     def begin_step(self, step: int, wanted: bool = True) -> None:
-        """A step begins: let go of the batch before, take its random states if it is looked at."""
+        """Let go of the last step's batch; take the random states of a step that is watched."""
         self._step = step
         self._holds = False
         self._let_go()
@@ -52,7 +52,7 @@ class KeptState:
             self._rng = RandomStates()
 
     def add_batch(self, tensor: Tensor, outside: Outside) -> None:
-        """A tensor came in from outside."""
+        """Hold on to a tensor that came in from outside, as part of the batch."""
         if outside.kind != "batch" or self._holds or tensor.grad_fn is not None:
             return
         if self._is_over:
@@ -81,7 +81,7 @@ class KeptState:
             self.add_batch(tensor, Outside("batch", name))
 
     def network_called(self) -> None:
-        """It has been given its batch."""
+        """Note that the network has been given its batch."""
         self._called += 1
 
     def end_backward(self) -> None:
@@ -89,7 +89,7 @@ class KeptState:
         self._is_over = True
 
     def hold(self) -> None:
-        """Something looks wrong: keep what there is until the step ends."""
+        """Keep the batch until the step ends, since something looks wrong."""
         self._holds = True
 
     def _let_go(self) -> None:
@@ -156,7 +156,7 @@ def _whole(numbers: Sequence[int] | memoryview) -> Tensor:
 
 
 def _optimizer_tensors(
-    optimizers: Sequence[torch.optim.Optimizer], names: Names
+    optimizers: Sequence[torch.optim.Optimizer], names: TensorNames
 ) -> dict[str, Tensor]:
     by_id = {id(parameter): name for name, parameter in names.parameters()}
     found = {}

@@ -18,22 +18,22 @@ class KnownTensors(Protocol):
         """The call that made a tensor what it is; -1 if none of this step did."""
 
     def put(self, key: int, source: Source, call: int) -> None:
-        """A new tensor; nothing shares its memory."""
+        """Note the source of a new tensor, whose memory nothing shares."""
 
     def put_outside(self, key: int, source: Source) -> None:
-        """A tensor from outside the step."""
+        """Note the source of a tensor from outside the step."""
 
     def put_view(self, key: int, base: int, base_source: Source, source: Source, call: int) -> None:
-        """A tensor that shares the memory of another, which comes from `base_source`."""
+        """Note the source of a tensor that shares the memory of one from `base_source`."""
 
     def put_write(self, key: int, output: Output, call: int) -> None:
-        """A tensor that was written to: it comes from there, and so does what shares its memory."""
+        """Note who wrote to a tensor: it and all that share its memory come from there now."""
 
     def drop(self, key: int) -> None:
-        """Nothing is known of this tensor."""
+        """Forget what is known of this tensor."""
 
     def restart(self, lasting: Mapping[int, Outside]) -> None:
-        """Know only what lasts longer than a step."""
+        """Forget all tensors but those that last longer than a step."""
 
 
 _Maker = tuple[Source, int]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from opscope.capture.guards import plain_torch
 from opscope.capture.watching import OperatorWatch
-from opscope.events import Loss, Node, Output
+from opscope.events import LossRecord, Node, Output
 from opscope.stats.devices import is_late
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
@@ -27,19 +27,19 @@ class Losses:
         self._withheld: list[Callable[[], float]] = []
         """For optimizers that skip updates themselves: whether they did in this step."""
 
-    def take(self) -> tuple[Callable[[], list[Loss]], Callable[[], bool]]:
+    def take(self) -> tuple[Callable[[], list[LossRecord]], Callable[[], bool]]:
         """The losses of the step that ends, and whether an update was withheld: once known."""
         noted, self._noted = self._noted, []
         withheld, self._withheld = self._withheld, []
         self._unscaled.clear()
         return lambda: _numbers(noted), lambda: any(bad() > 0 for bad in withheld)
 
-    def so_far(self) -> list[Loss]:
+    def so_far(self) -> list[LossRecord]:
         """The losses of the step under way."""
         return _numbers(self._noted)
 
     def add_withheld(self, found_inf: Tensor) -> None:
-        """An optimizer skips its update where this is not zero."""
+        """Note the number that makes an optimizer skip its update if it is not zero."""
         self._withheld.append(self._value_of(found_inf))
 
     def scaling(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,8 +77,8 @@ class Losses:
             return lambda: _only_element(buffer)
 
 
-def _numbers(noted: list[tuple[Callable[[], float], Node | None, int | None]]) -> list[Loss]:
-    return [Loss(value(), node, call) for value, node, call in noted]
+def _numbers(noted: list[tuple[Callable[[], float], Node | None, int | None]]) -> list[LossRecord]:
+    return [LossRecord(value(), node, call) for value, node, call in noted]
 
 
 def _number(value: Tensor) -> float:

@@ -38,7 +38,7 @@ class Site:
         """The place of its marks."""
 
     def add(self, node: Node) -> None:
-        """A call of this site more often than in any pass before."""
+        """Add the node of a call that is one more of this site than in any pass before."""
         if self.more is None:
             self.more = []
         self.more.append(node)
@@ -101,7 +101,7 @@ class NodeBook:
     def place(
         self, key: tuple[object, ...], serial: int, node: Node, codes: tuple[CodeType, ...]
     ) -> None:
-        """This node is the one of the call that `find` has just found none for."""
+        """Enter the node of the call that `find` has just found none for."""
         site = self.sites.get(key)
         if site is None:
             self.sites[key] = Site(codes, node, self.marks.add(serial))

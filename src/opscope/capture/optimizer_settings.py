@@ -9,14 +9,14 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.events import GroupFact
 
 _SHOWN = 3
-Settings = tuple[tuple[str, float], ...]
+GroupSettings = tuple[tuple[str, float], ...]
 
 
-def group_facts(names: Names, optimizer: Optimizer, alone: bool) -> list[GroupFact]:
+def group_facts(names: TensorNames, optimizer: Optimizer, alone: bool) -> list[GroupFact]:
     """Return the settings of an optimizer; groups of parameters with the same ones are one.
 
     Only torch's own classes, and those derived of them, mean by a setting what is known here.
@@ -24,7 +24,7 @@ def group_facts(names: Names, optimizer: Optimizer, alone: bool) -> list[GroupFa
     kind = _class_of_torch(optimizer)
     if kind is None:
         return []
-    found: dict[Settings, list[Tensor]] = {}
+    found: dict[GroupSettings, list[Tensor]] = {}
     for group in optimizer.param_groups:
         found.setdefault(tuple(_numbers(group)), []).extend(group["params"])
     return [
@@ -58,5 +58,5 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number else None
 
 
-def _names_of(names: Names, parameters: list[Tensor]) -> tuple[str, ...]:
+def _names_of(names: TensorNames, parameters: list[Tensor]) -> tuple[str, ...]:
     return tuple(names.parameter(parameter).name for parameter in parameters[:_SHOWN])

@@ -15,7 +15,7 @@ _UNNAMED = "unnamed."
 """Parameters that belong to no module, as far as is known."""
 
 
-class Names:
+class TensorNames:
     """Tensor identity → name. An entry leaves when its tensor dies, so identities stay true."""
 
     def __init__(self, key: Callable[[Any], int] = id) -> None:
@@ -102,7 +102,7 @@ class Names:
             if entry.kind == kind and (tensor := self._refs[key]()) is not None:
                 yield entry.name, tensor
 
-    def said_of_modules(self) -> dict[int, bool]:
+    def requires_grad_of_modules(self) -> dict[int, bool]:
         """The `requires_grad` of modules, where it has no effect, for each of their parameters."""
         found: dict[int, bool] = {}
         for root in self.roots():
@@ -187,14 +187,14 @@ def _minds_mode(module: nn.Module) -> bool:
 
 
 def parameter_facts(
-    names: Names,
+    names: TensorNames,
     optimizers: Sequence[torch.optim.Optimizer],
     stepping: torch.optim.Optimizer | None,
 ) -> list[ParameterFact]:
     """Describe what training does with each parameter as `stepping` is about to step, if one is."""
     owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
     own = {id(p) for p in _owned(stepping)} if stepping is not None else set()
-    said, in_eval = names.said_of_modules(), names.in_eval_mode()
+    said, in_eval = names.requires_grad_of_modules(), names.in_eval_mode()
     return [
         ParameterFact(
             name=name,
@@ -208,7 +208,7 @@ def parameter_facts(
     ]
 
 
-def bad_gradients(names: Names, stepping: torch.optim.Optimizer) -> list[str]:
+def bad_gradients(names: TensorNames, stepping: torch.optim.Optimizer) -> list[str]:
     """Name the parameters of an optimizer whose gradient is not finite now."""
     own = {id(p) for p in _owned(stepping)}
     return [

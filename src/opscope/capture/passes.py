@@ -19,7 +19,7 @@ from opscope.capture.thread_state import ThreadState
 _next_number = torch.autograd._get_sequence_nr
 
 
-class Pass:
+class CurrentPass:
     """The pass that is under way, in training or in evaluation."""
 
     __slots__ = ("modules", "number", "serial")
@@ -37,8 +37,8 @@ class Passes:
 
     def __init__(self) -> None:
         self._serials = itertools.count()
-        self.training = Pass(next(self._serials))
-        self.evaluation = Pass(next(self._serials))
+        self.training = CurrentPass(next(self._serials))
+        self.evaluation = CurrentPass(next(self._serials))
         self.first_serial = 0
         """That of the first pass of the step, in training."""
         self._since_backward: tuple[int, int] | None = None
@@ -54,7 +54,7 @@ class Passes:
         self._since_backward = None
 
     def end_backward(self, calls: int) -> None:
-        """A backward has ended, after so many calls: the same places may be passed anew."""
+        """Note that a backward has ended after so many calls: call sites count anew from here."""
         self.training.serial = next(self._serials)
         self._since_backward = calls, _next_number()
 

@@ -27,7 +27,7 @@ class Parent(Protocol):
         """Leave the run to the ranks that are about to start."""
 
     def note_child(self) -> None:
-        """A child process starts that may join the run."""
+        """Note that a child process starts that may join the run."""
 
 
 class JoiningRank(Protocol):
@@ -40,7 +40,7 @@ class JoiningRank(Protocol):
         """Tell whether this process belongs to a run and is not captured."""
 
     def note_failure(self, error: BaseException) -> None:
-        """This process ends with an exception."""
+        """Note the exception that this process ends with."""
 
 
 _parents: weakref.WeakSet[Parent] = weakref.WeakSet()
@@ -48,7 +48,7 @@ _installed = False
 
 
 def follow_children(parent: Parent, rank: JoiningRank) -> None:
-    """From now on a child of this process that becomes a rank is watched like this one."""
+    """Watch children of this process that become ranks, from now on, like this one."""
     global _installed
     _parents.add(parent)
     if not _installed:
@@ -60,7 +60,7 @@ def follow_children(parent: Parent, rank: JoiningRank) -> None:
 
 
 def _leave_to_parent() -> None:
-    """A fork inherits the capture but not the right to write the parent's files."""
+    """Look away in a forked child, which must not write the parent's files."""
     for parent in list(_parents):
         parent.abandon()
 

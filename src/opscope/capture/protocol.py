@@ -46,13 +46,13 @@ class Capture(Protocol):
         """End the step under way, in which the program may have failed; close the sinks."""
 
     def abandon(self) -> None:
-        """In a forked child: look away and forget the sinks' files."""
+        """Look away and forget the sinks' files, in a forked child."""
 
     def reconsider(self) -> None:
         """Ask the sinks anew what they want, from the step under way on."""
 
     def mark_step(self) -> None:
-        """The script says that a step ends here."""
+        """End the step here, as the script says."""
 
     def name_classes(self, wanted: bool) -> None:
         """Name scopes that are new from here on with the class of their module, or without."""
@@ -61,13 +61,13 @@ class Capture(Protocol):
         """Tell whether a module runs as a replica of those of other ranks."""
 
     def link_recorder(self, note_node: int, mute: int) -> None:
-        """Before the start: have native code told of the node of each call, and of our own code."""
+        """Tell the recorder of the node of each call, and of our own code; before `start`."""
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""
 
     def hold_batch(self) -> None:
-        """Something looks wrong: keep the batch there is, if batches are kept."""
+        """Keep the batch there is, since something looks wrong, if batches are kept."""
 
     def keep_state(self) -> Callable[[], Snapshot]:
         """Remember batch and random states of each step; returns what takes a snapshot."""

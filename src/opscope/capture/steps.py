@@ -49,7 +49,7 @@ class StepClock:
         return len(self._optimizers) > 0
 
     @property
-    def is_loose(self) -> bool:
+    def awaits_forward(self) -> bool:
         """True if a backward has ended, but no call of a network will tell when a step begins."""
         return self._counts_calls and self._went_backward and not self._places
 
@@ -61,7 +61,7 @@ class StepClock:
         return self._went_backward or (not self._trains and bool(self._places))
 
     @property
-    def is_rest(self) -> bool:
+    def trains_nothing_yet(self) -> bool:
         """True if the step under way has nothing yet that trains: neither forward nor backward."""
         return not self._went_backward and not self._trained_network
 
@@ -70,17 +70,17 @@ class StepClock:
         return list(self._optimizers)
 
     def add(self, optimizer: Any) -> None:
-        """A new optimizer to wait for."""
+        """Wait for a new optimizer too."""
         self._optimizers.add(optimizer)
         self._collected = False
 
     def mark(self) -> None:
-        """The script says itself where a step ends, from now on."""
+        """Leave it to the script from now on to say where a step ends."""
         self._manual = True
         self._end(skipped=False)
 
     def stepped(self, optimizer: Any, inside_another: bool = False) -> None:
-        """An optimizer has made its step, on its own or as a part of another one's."""
+        """Count the step of an optimizer, made on its own or as a part of another one's."""
         self._optimizers.add(optimizer)
         key = id(optimizer)
         self._by_optimizer = self._has_stepped = True
@@ -92,12 +92,12 @@ class StepClock:
             self._end_if_all(skipped=False)
 
     def scaler_stepped(self, optimizer: Any) -> None:
-        """A gradient scaler was asked to step; it may skip the optimizer."""
+        """Note that a gradient scaler was asked to step, which may skip the optimizer."""
         if id(optimizer) not in self._stepped:
             self._attempted.add(id(optimizer))
 
     def scaler_updated(self) -> None:
-        """A gradient scaler finished: what it skipped counts as stepped."""
+        """Count the optimizers that a gradient scaler skipped as stepped."""
         if not self._attempted:
             return
         self._has_stepped = True
@@ -107,7 +107,7 @@ class StepClock:
         self._end_if_all(skipped=True)
 
     def network_called(self, find_place: Callable[[], object], trains: bool) -> None:
-        """A network is about to be called from some place, in training or not."""
+        """End the step if this call of a network begins another one."""
         place = None
         if self._backwards >= _IDLE and not self._has_stepped:
             self._give_up()
@@ -121,13 +121,13 @@ class StepClock:
         self._trained_network |= trains
 
     def forward_began(self) -> None:
-        """Something differentiable runs again, where there is no network to be called."""
-        if self.is_loose:
+        """End the step if a forward without a network begins another one."""
+        if self.awaits_forward:
             self._by_optimizer = False
             self._end(skipped=False)
 
     def backward_ended(self) -> None:
-        """Gradients have been computed."""
+        """Note that the step has its gradients."""
         self._trains = self._went_backward = True
         self._backwards += not self._has_stepped
 

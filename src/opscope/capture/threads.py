@@ -33,7 +33,7 @@ class Threads:
         self.local = _Local(self)
 
     def new_state(self) -> ThreadState:
-        """A state for the calling thread."""
+        """Make a state for the calling thread."""
         state = ThreadState(self.root)
         state.phase = SETUP if self._in_setup else FORWARD
         with self._lock:
@@ -41,7 +41,7 @@ class Threads:
         return state
 
     def admit(self, state: ThreadState) -> None:
-        """A thread runs its first operator."""
+        """Prepare the state of a thread that runs its first operator."""
         with self._lock:
             state.admitted = True
             self._settle()
@@ -56,7 +56,7 @@ class Threads:
         self.on_many()
 
     def leave_setup(self) -> None:
-        """Training starts: every thread that was setting up is in forward now."""
+        """Move every thread that was setting up to forward, since training starts."""
         self._in_setup = False
         for state in list(self._states):
             if state.phase == SETUP:

@@ -74,7 +74,7 @@ class TorchCapture:
         self._pipeline.close()
 
     def abandon(self) -> None:
-        """In a forked child: look away and forget the sinks' files."""
+        """Look away and forget the sinks' files, in a forked child."""
         self._running = False
         self._watch.recording = False
         self._uninstall()
@@ -116,7 +116,7 @@ class TorchCapture:
         )
 
     def link_recorder(self, note_node: int, mute: int) -> None:
-        """Before the start: have native code told of the node of each call, and of our own code."""
+        """Tell the recorder of the node of each call, and of our own code; before `start`."""
         if self._program.native is not None:
             self._program.native.link_recorder(note_node, mute)
 
@@ -125,7 +125,7 @@ class TorchCapture:
         return self._updates.bad_gradients() if self._updates is not None else []
 
     def hold_batch(self) -> None:
-        """Something looks wrong: keep the batch there is, if batches are kept."""
+        """Keep the batch there is, since something looks wrong, if batches are kept."""
         if self._program.kept is not None:
             self._program.kept.hold()
 
@@ -189,7 +189,7 @@ class TorchCapture:
             self.safe_points(ended, False)
 
     def _begin_forward(self) -> None:
-        """An operator under way begins a step: nothing can be raised here."""
+        """Begin a step inside an operator, where nothing may be raised."""
         self._program.threads.local.state.phase = FORWARD
         self._is_safe = False
         try:
@@ -200,7 +200,7 @@ class TorchCapture:
     def _deliver_last(self, failed: bool) -> None:
         """Deliver what there is of the step under way; no step is whole that failed."""
         complete = self._clock.is_whole and not failed
-        rest = not complete and self._clock.is_rest and self._watch.step > 0
+        rest = not complete and self._clock.trains_nothing_yet and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
 
     def _deliver_step(self, skipped: bool, complete: bool, rest: bool = False) -> None:

@@ -12,7 +12,7 @@ from opscope.capture.kept_state import KeptState
 from opscope.capture.known import PythonKnownTensors
 from opscope.capture.losses import Losses
 from opscope.capture.observers import Observers
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.patches import Patches
 from opscope.capture.steps import StepClock
 from opscope.capture.threads import Threads
@@ -35,7 +35,7 @@ class TorchProgram:
         self.native = hook.load() if row_function else None
         key = id if self.native is None else self.native.key
         known = PythonKnownTensors() if self.native is None else self.native.Known()
-        self.names = Names(key)
+        self.names = TensorNames(key)
         self.watch = OperatorWatch(pipeline, self.threads, self.names, key, known)
         self.losses = Losses(self.watch)
         self.clock = StepClock(end_step)
@@ -50,7 +50,7 @@ class TorchProgram:
         """Told where training may be ended, before an outermost module is called."""
 
     def look(self) -> None:
-        """Have operators told of: natively, or by a dispatch mode without native code."""
+        """Observe operators: natively, or by a dispatch mode without native code."""
         if self.native is None:
             self.seen_by = Fallback(self.watch)
         else:
@@ -59,7 +59,7 @@ class TorchProgram:
         self.threads.on_many = self.pipeline.on_revision = self._tell_state
 
     def look_away(self) -> None:
-        """Nothing is told of any more."""
+        """Observe no more operators."""
         if self.seen_by is not None:
             self.seen_by.remove()
             self.seen_by = None
@@ -79,7 +79,7 @@ class TorchProgram:
 
 
 def say_compiled() -> None:
-    """Operators inside compiled regions are not seen."""
+    """Say once that operators inside compiled regions are not seen."""
     say_once(
         "this program uses torch.compile: operators inside compiled regions are not looked "
         "into yet, only what runs outside them is recorded"

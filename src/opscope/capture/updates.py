@@ -112,7 +112,7 @@ class Updates:
             self._about_to_step = None
 
     def _note_idle(self) -> None:
-        """No optimizer steps: say once what they have, which is else said as they step."""
+        """Say once what optimizers that never step own; others are told of as they step."""
         program = self._program
         if not program.watch.recording:
             return

@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
 from opscope.calls import Calls, note_sources
-from opscope.capture.attribution import UNKNOWN, Attribution, Subject
+from opscope.capture.attribution import UNKNOWN, AttributedTo, Attribution
 from opscope.capture.delivery import Delivery
 from opscope.capture.known import KnownTensors
 from opscope.capture.node_book import NodeBook
 from opscope.capture.operators import Operator
-from opscope.capture.parameters import Names
+from opscope.capture.parameters import TensorNames
 from opscope.capture.passes import Passes
 from opscope.capture.stacks import Stacks, find_user_frame, is_recompute
 from opscope.capture.thread_state import (
@@ -71,7 +71,7 @@ _function_modes = torch._C._len_torch_function_stack
 # Plain ints: testing an enum's flag makes an enum, per operator.
 _OUTPUT_STATS, _ARGUMENTS = int(Want.OUTPUT_STATS), int(Want.ARGUMENTS)
 _VALUES = int(Want.INPUT_VALUES | Want.OUTPUT_VALUES | Want.PARAMETERS)
-Texts = Callable[[], dict[str, str]]
+ReadTexts = Callable[[], dict[str, str]]
 """The arguments of the call under way that are no tensors, as text."""
 
 
@@ -121,7 +121,7 @@ class OperatorWatch:
         self,
         pipeline: Pipeline,
         threads: Threads,
-        names: Names,
+        names: TensorNames,
         key: Callable[[Any], int],
         known: KnownTensors,
     ) -> None:
@@ -162,9 +162,9 @@ class OperatorWatch:
         sources: list[Source],
         written: list[Tensor],
         frame: FrameType | None,
-        texts: Texts,
+        texts: ReadTexts,
     ) -> Begun:
-        """An operator is about to run.
+        """Find the node of an operator that is about to run, and tell of its inputs.
 
         `tensors` are its inputs, `sources` where they come from, `written` those it writes to and
         `frame` is where it was called.
@@ -207,13 +207,13 @@ class OperatorWatch:
         return begun
 
     def note_arguments(self, node: Node, texts: dict[str, str]) -> None:
-        """The latest call of a node is given these; otherwise those of the first are known."""
+        """Note the arguments of the latest call of a node, which else has those of its first."""
         if node.arguments != texts:
             node.arguments = texts
             self.calls.renewed.append(node)
 
     def finish(self, begun: Begun, produced: list[Tensor | None]) -> None:
-        """It has run, with these outputs by slot."""
+        """Take in the outputs, by slot, of an operator that has run."""
         operator, node, tensors = begun.operator, begun.node, begun.tensors
         if node.raised:
             node.raised = False
@@ -239,13 +239,13 @@ class OperatorWatch:
         frame: FrameType | None,
         tensors: list[Tensor],
         sources: list[Source],
-    ) -> tuple[int, Subject, tuple[object, ...], FrameType | None, tuple[int, int]]:
+    ) -> tuple[int, AttributedTo, tuple[object, ...], FrameType | None, tuple[int, int]]:
         """The phase, what the operator is about, a key for its call site, the user's frame, and
         the serial number and the number of the pass."""
         if frame is None or frame.f_code is ENGINE:
             origin, of = self.attribution.origin(state)
             return BACKWARD, origin, (operator, origin), None, of
-        subject: Subject = None
+        subject: AttributedTo = None
         phase = state.phase
         if phase >= EVAL or state.backward_depth:
             phase = self.attribution.phase_of(state, operator, sources)
@@ -301,7 +301,7 @@ class OperatorWatch:
         return self.known.get(self.key(tensor)) or self.outside(tensor)
 
     def add_arrival(self, tensor: Tensor, outside: Outside) -> None:
-        """A tensor came in from outside, such as part of a batch."""
+        """Note a tensor that came in from outside, such as part of a batch."""
         if self.on_arrival is not None:
             self.on_arrival(tensor, outside)
         self.known.put_outside(self.key(tensor), outside)
@@ -309,7 +309,7 @@ class OperatorWatch:
             self._arrivals[id(tensor)] = (tensor, outside)
 
     def forget(self, tensor: Any) -> None:
-        """A tensor appeared without an operator: what was known of its address is void."""
+        """Forget what was known of the address of a tensor that no operator made."""
         self.known.drop(self.key(tensor))
 
     # ------------------------------------------------------------------ nodes
@@ -319,10 +319,10 @@ class OperatorWatch:
         operator: Operator,
         state: ThreadState,
         phase: int,
-        subject: Subject,
+        subject: AttributedTo,
         frame: FrameType | None,
         sources: list[Source],
-        texts: Texts,
+        texts: ReadTexts,
     ) -> Node:
         engine = frame is None or frame.f_code is ENGINE
         op_type, scope, module_class = operator.op_type, state.scope.path, state.scope.module_class
@@ -381,14 +381,14 @@ class OperatorWatch:
                     self._first_use.setdefault(source.name, node)
 
     def forward_begins(self) -> None:
-        """A differentiable operator: training starts here, or a step after an update by hand."""
+        """Begin training, or a step after an update by hand, at a differentiable operator."""
         if self._local.state.phase == AWAITING_FORWARD:
             self.on_forward()
         else:
             self.end_setup()
 
     def end_setup(self) -> None:
-        """The first differentiable operator or module call: training starts here."""
+        """Begin training, at the first differentiable operator or module call."""
         if not self.setup_done:
             self.setup_done = True
             self.known.restart(self.names.by_id)
@@ -465,12 +465,12 @@ class OperatorWatch:
         return self.calls
 
     def end_backward(self) -> None:
-        """The outermost backward has ended."""
+        """Note that the outermost backward has ended."""
         self.passes.end_backward(len(self.calls))
         self.tell_pass()
 
     def tell_pass(self) -> None:
-        """Another pass has begun."""
+        """Tell the observer that another pass has begun."""
         if self.hook is not None:
             self.hook.set_passes()
 

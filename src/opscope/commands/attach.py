@@ -34,7 +34,7 @@ from opscope.messages import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope attach`."""
+    """Add the arguments of `opscope attach`."""
     add_target_arguments(parser)
 
 
@@ -179,7 +179,7 @@ class Shell(cmd.Cmd):
         return False
 
     def default(self, line: str) -> None:
-        """An unknown command."""
+        """Say that there is no such command."""
         print_line(f"{line.split()[0]} is no command; help lists them")
 
     def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:

@@ -29,7 +29,7 @@ _SHOWN = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope check`."""
+    """Add the arguments of `opscope check`."""
     parser.add_argument(
         "path", metavar="RUN_OR_DUMP", help='a directory; for a run also its name, or "last"'
     )

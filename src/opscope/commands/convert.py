@@ -18,7 +18,7 @@ from opscope.waiting import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope convert`."""
+    """Add the arguments of `opscope convert`."""
     parser.add_argument("path", metavar="PATH", type=Path)
     parser.add_argument("--output", metavar="DIR", type=Path, help="write under this directory")
     add_json_flag(parser)

@@ -47,7 +47,7 @@ VERBS = ("status", *_GOING, "step", "to", "watch", "recheck", "keep", *_LOOKING)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope ctl`."""
+    """Add the arguments of `opscope ctl`."""
     add_target_arguments(parser)
     parser.add_argument("what", metavar="VERB", choices=VERBS, help=", ".join(VERBS))
     parser.add_argument("words", metavar="ARGUMENT", nargs="*", help="of the verb")

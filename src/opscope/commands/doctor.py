@@ -11,11 +11,11 @@ from dataclasses import asdict
 
 from opscope._version import __version__
 from opscope.commands.output import add_json_flag, print_json
-from opscope.doctor import OK, Finding, examine, works
+from opscope.doctor import OK, ExaminedPart, examine, works
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope doctor`."""
+    """Add the arguments of `opscope doctor`."""
     parser.add_argument(
         "--build", action="store_true", help="build native parts now, not at the first run"
     )
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if can_watch else 1
 
 
-def _print(finding: Finding) -> None:
+def _print(finding: ExaminedPart) -> None:
     print(f"  {finding.name:<12} {finding.state:<8} {finding.detail}".rstrip())
     if finding.cost and finding.state != OK:
         print(f"  {'':<12} {'':<8} → {finding.cost}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope hits`."""
+    """Add the arguments of `opscope hits`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
     parser.add_argument("--rank", type=int, help="only this rank")
     parser.add_argument("--step", type=int, help="only this step")

@@ -81,7 +81,7 @@ def standing(live: Any) -> list[str]:
 
 
 def print_current(node: Any) -> None:
-    """The node that training stands at."""
+    """Print the node that training stands at."""
     print_line(f"{node['name']}  step {node['step']}, call {node['call']}, {node['phase']}")
     if node["where"]:
         print_line(f"  {node['where']}")

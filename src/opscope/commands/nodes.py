@@ -25,7 +25,7 @@ _FIRST = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope nodes`."""
+    """Add the arguments of `opscope nodes`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="what to search for")
     parser.add_argument("--phase", choices=[str(phase) for phase in Phase], help="only this phase")
@@ -85,7 +85,7 @@ def _print_list(nodes: Sequence[Mapping[str, Any]], total: int) -> None:
 
 
 def _print_tree(view: RankView, phase: str | None, most: int) -> None:
-    """The scopes with their operators under them, those of the forward pass unless asked."""
+    """Print scopes with their operators under them, of the forward pass unless asked."""
     wanted = phase or str(Phase.FORWARD)
     numbers = view.numbers(view.last_step)
     shown: list[str] = []

@@ -16,7 +16,7 @@ from opscope.waiting import Waiting
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
-    """The `--json` that every verb has."""
+    """Add the `--json` that every verb has."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -81,7 +81,7 @@ def _label(hit: Mapping[str, Any]) -> str:
     return str(hit.get("label") or hit.get("condition"))
 
 
-class HitGroup:
+class HitsAtValue:
     """Hits of one watchpoint at one value of one rank."""
 
     def __init__(self, hit: Mapping[str, Any]) -> None:
@@ -95,16 +95,16 @@ class HitGroup:
         return [steps, len(self.steps), *_hit_row(self.first)[1:]]
 
 
-def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitGroup]:
+def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitsAtValue]:
     """Hits that say the same of the same value together, in the order of their first ones."""
-    groups: dict[tuple[Any, ...], HitGroup] = {}
+    groups: dict[tuple[Any, ...], HitsAtValue] = {}
     for hit in hits:
         key = tuple(hit.get(name) for name in _SAME)
-        groups.setdefault(key, HitGroup(hit)).steps.append(int(hit.get("step") or 0))
+        groups.setdefault(key, HitsAtValue(hit)).steps.append(int(hit.get("step") or 0))
     return list(groups.values())
 
 
-def print_hit_groups(groups: Sequence[HitGroup], first: int) -> None:
+def print_hit_groups(groups: Sequence[HitsAtValue], first: int) -> None:
     """Print a summary, then a line per group; only the first ones if there are many."""
     counts: dict[str, int] = {}
     for group in groups:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope query`."""
+    """Add the arguments of `opscope query`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
     parser.add_argument("sql", metavar="SQL", help='for example "select * from steps"')
     add_json_flag(parser)

@@ -23,7 +23,7 @@ _SPARE = ("kind", "ranks", "nodes", "size", "loss")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope runs`."""
+    """Add the arguments of `opscope runs`."""
     parser.add_argument(
         "directory", nargs="?", type=Path, default=Path(RUNS), help=f"default: ./{RUNS}"
     )

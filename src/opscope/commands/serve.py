@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope serve`."""
+    """Add the arguments of `opscope serve`."""
     parser.add_argument("--port", type=int, default=8080, help="of the page (default: 8080)")
     parser.add_argument(
         "--debugger-port", type=int, default=50051, help="of trainings (default: 50051)"

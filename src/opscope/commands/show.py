@@ -42,7 +42,7 @@ Data = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope show`."""
+    """Add the arguments of `opscope show`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
     parser.add_argument(
         "node", metavar="NODE[:slot]", nargs="?", help='or "hits", or "hits/step_S"'

@@ -24,8 +24,8 @@ _MEASURED = 1000
 _SHOWN = 200
 """So many lines a terminal gets."""
 
-Row = tuple[Any, ...]
-Lines = Iterator[Row]
+TableRow = tuple[Any, ...]
+Lines = Iterator[TableRow]
 
 
 def stream_json(columns: Sequence[str], lines: Lines) -> None:
@@ -73,7 +73,7 @@ def stream_table(columns: Sequence[str], lines: Lines) -> None:
         print(table_line([escaped(cell(value)) for value in line], widths, right))
 
 
-def _first_rows(columns: Sequence[str], rows: list[Row], width: int) -> list[Row]:
+def _first_rows(columns: Sequence[str], rows: list[TableRow], width: int) -> list[TableRow]:
     """The rows that a terminal gets: fewer where each is a list of its own."""
     shown = rows[:_SHOWN]
     lines = len(table_lines(columns, shown, width))

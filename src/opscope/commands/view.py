@@ -19,7 +19,7 @@ from opscope.rundir.layout import RUNS, run_key
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `opscope view`."""
+    """Add the arguments of `opscope view`."""
     parser.add_argument("run", metavar="PATH", nargs="?", help="what to open (default: all)")
     parser.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def require_server() -> None:
-    """An error that says how to install what a server needs."""
+    """Raise an error that says how to install what a server needs, if it is missing."""
     if missing := missing_packages():
         raise OpscopeError(f"the page needs {' and '.join(missing)}: pip install 'opscope[page]'")
 

@@ -43,7 +43,7 @@ _RANK = re.compile(r"rank_(\d+)")
 _LOCK = re.compile(r"\.rank_(\d+)\.lock")
 
 
-class Place(NamedTuple):
+class DumpFolder(NamedTuple):
     """A directory of the dump: `{graph}/{iteration}`, or `{graph}/constants`."""
 
     graph: int

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Outcome, Params
 
 if TYPE_CHECKING:
     from opscope.judge.training_check import TrainingCheck
 
-Check = Callable[[Numbers, Params], Outcome]
+Check = Callable[[NumberColumns, Params], Outcome]
 
 TENSOR, WEIGHT, ACTIVATION, GRADIENT, TRAINING = (
     "tensor",

@@ -21,15 +21,15 @@ from opscope.judge.lasting import needed_steps
 from opscope.judge.origin import arrival
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.soundness import BadInputs, Soundness
-from opscope.judge.overflows import Overflows, Part
+from opscope.judge.overflows import Overflows, StepPart
 from opscope.judge.table import KindOf, Table
-from opscope.judge.training import Training
+from opscope.judge.training import TrainingJudge
 from opscope.judge.training_check import SeenStep
 from opscope.judge.values import ValueChecks
 from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
-__all__ = ["Evaluator", "Part", "Uses", "needs_every_step"]
+__all__ = ["Evaluator", "StepPart", "Uses", "needs_every_step"]
 Uses = tuple[NDArray[np.int32], Records]
 
 
@@ -54,7 +54,7 @@ class Evaluator:
         Without edges it is not known where NaN and Inf began.
         """
         self.table = table
-        self.training = Training(table, rank, findings, kind_of)
+        self.training = TrainingJudge(table, rank, findings, kind_of)
         self.overflows = Overflows(Soundness(bad_inputs), table, findings)
         self.on_uses: Callable[[int, Uses], None] = lambda step, uses: None
         """Called with the parameters that a complete step used, and their rows."""
@@ -86,7 +86,7 @@ class Evaluator:
             self.training.observe_node(node)
         self.table.renew(renewed)
 
-    def examine(self, part: Part) -> list[Hit]:
+    def examine(self, part: StepPart) -> list[Hit]:
         """Check what is new of a step."""
         rank = self._rank()
         hits: list[Hit] = []
@@ -98,7 +98,7 @@ class Evaluator:
         return [_in_its_pass(hit, part.calls) for hit in hits]
 
     def end_step(self) -> None:
-        """The step is over: nothing is known of the next one."""
+        """Forget the step, which is over."""
         self._values.take_uses()
         self.overflows.end_step()
 

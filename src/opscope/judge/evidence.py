@@ -17,8 +17,8 @@ Records = NDArray[np.void]
 Indices = NDArray[np.intp]
 
 
-class Columns(NamedTuple):
-    """Further columns of some rows; see `opscope.judge.numbers.Numbers`."""
+class FurtherColumns(NamedTuple):
+    """Further columns of some rows; see `opscope.judge.numbers.NumberColumns`."""
 
     in_range: Floats | None = None
     change: Change | None = None
@@ -43,7 +43,7 @@ class Evidence(Protocol):
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns that a watchpoint needs of some rows.
 
         `names` are the parameters they are of, if any; `rows` is where they stand in the step.

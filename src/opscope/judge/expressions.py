@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.judge.measures import abs_mean, mean
-from opscope.judge.numbers import Flags, Floats, Numbers
+from opscope.judge.numbers import Flags, Floats, NumberColumns
 from opscope.judge.outcome import CHECKED, Measured
 from opscope.settings.checks import did_you_mean
 
@@ -48,7 +48,7 @@ _FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
 _WORDS = ("and", "or", "not")
 
 
-def _std(n: Numbers) -> Floats:
+def _std(n: NumberColumns) -> Floats:
     finite = np.sqrt(np.maximum(n.l2**2 / n.finite - n.mean**2, 0.0))
     return np.where(n.infinite > 0, np.inf, finite)
 
@@ -57,11 +57,11 @@ def _existing(measured: Measured) -> Floats:
     return np.where(measured.reason == CHECKED, measured.actual, np.nan)
 
 
-def _l2(n: Numbers) -> Floats:
+def _l2(n: NumberColumns) -> Floats:
     return np.where(n.infinite > 0, np.inf, n.l2)
 
 
-NAMES: dict[str, Callable[[Numbers], Floats]] = {
+NAMES: dict[str, Callable[[NumberColumns], Floats]] = {
     "min": lambda n: n.min,
     "max": lambda n: n.max,
     "mean": lambda n: _existing(mean(n)),
@@ -93,8 +93,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """The columns a row must have for a statistic, if not just that of its name."""
 
-_Number = Callable[[Numbers], Floats]
-_Truth = Callable[[Numbers], Flags]
+_Number = Callable[[NumberColumns], Floats]
+_Truth = Callable[[NumberColumns], Flags]
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class Expression:
     """The statistics it asks for, in the order of the text."""
     _truth: _Truth
 
-    def holds(self, n: Numbers) -> Flags:
+    def holds(self, n: NumberColumns) -> Flags:
         """Tell for each value whether it is true; a comparison with a missing number is not."""
         with np.errstate(all="ignore"):
             return self._truth(n)
 
-    def actual(self, n: Numbers) -> dict[str, Floats]:
+    def actual(self, n: NumberColumns) -> dict[str, Floats]:
         """The numbers it asks for."""
         with np.errstate(all="ignore"):
             return {name: NAMES[name](n) for name in self.names}
@@ -131,7 +131,7 @@ def parse_expression(text: str) -> Expression:
     return _Parser(text).expression()
 
 
-def parse_number(text: str) -> Callable[[Numbers], Floats]:
+def parse_number(text: str) -> Callable[[NumberColumns], Floats]:
     """Understand a text that makes a number of statistics, such as `max - min`."""
     return _Parser(text).number()
 
@@ -334,7 +334,7 @@ def _applied(how: Callable[[Floats], Floats], inner: _Number) -> _Number:
 
 
 def _compared(left: _Number, how: Callable[[Floats, Floats], Flags], right: _Number) -> _Truth:
-    def truth(n: Numbers) -> Flags:
+    def truth(n: NumberColumns) -> Flags:
         a, b = left(n), right(n)
         return how(a, b) & ~np.isnan(a) & ~np.isnan(b)
 

@@ -36,7 +36,7 @@ class GraphCheck(TrainingCheck):
     """Looks for a pattern when operators hang together in a new way; each node is told of once."""
 
     def start(self) -> None:
-        """Nothing has been seen."""
+        """Begin without having seen any calls."""
         self._calls = Calls()
         self._spots: list[Spot] = []
         self._sources: dict[Place, Place | None] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opscope.stats.record import word, words_of
 
 Records = NDArray[np.void]
-Numbers = NDArray[np.int32]
+ParameterNumbers = NDArray[np.int32]
 _WORDS = slice(word("min"), word("l2") + 1)
 """Of a record: min, max, mean, mean of |x| and l2 norm."""
 _COUNT = _WORDS.stop - _WORDS.start
@@ -30,11 +30,11 @@ class ParameterHistory:
         """True for each parameter that is other than in the step before."""
         self._last = np.zeros((0, _COUNT), np.int64)
         self._known = np.zeros(0, bool)
-        self._numbers: Numbers | None = None
-        self._where: Numbers | slice = slice(0)
+        self._numbers: ParameterNumbers | None = None
+        self._where: ParameterNumbers | slice = slice(0)
 
-    def observe(self, numbers: Numbers, records: Records) -> None:
-        """The rows of these parameters in a new step, one each."""
+    def observe(self, numbers: ParameterNumbers, records: Records) -> None:
+        """Take in the rows of these parameters in a new step, one each."""
         if not len(numbers):
             return
         bits, where = signature(records), self._places_of(numbers)
@@ -55,7 +55,7 @@ class ParameterHistory:
         self._last[where] = bits
         self._known[where] = True
 
-    def _places_of(self, numbers: Numbers) -> Numbers | slice:
+    def _places_of(self, numbers: ParameterNumbers) -> ParameterNumbers | slice:
         """Return the places of these parameters in the arrays; a slice, which is cheaper, for all.
 
         Most steps use the parameters of the step before, and say so by the same array.

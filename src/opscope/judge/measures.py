@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import (
     BOTH_INFINITIES,
     CHECKED,
@@ -19,17 +19,17 @@ from opscope.judge.outcome import (
 )
 
 
-def maximum(n: Numbers) -> Measured:
+def maximum(n: NumberColumns) -> Measured:
     """The largest element."""
     return Measured(n.max, without_elements(n))
 
 
-def minimum(n: Numbers) -> Measured:
+def minimum(n: NumberColumns) -> Measured:
     """The smallest element."""
     return Measured(n.min, without_elements(n))
 
 
-def spread(n: Numbers) -> Measured:
+def spread(n: NumberColumns) -> Measured:
     """The largest element less the smallest."""
     with np.errstate(invalid="ignore"):
         actual = n.max - n.min
@@ -38,7 +38,7 @@ def spread(n: Numbers) -> Measured:
     return Measured(actual, np.where(same, SAME_INFINITY, reason).astype(np.uint8))
 
 
-def mean(n: Numbers) -> Measured:
+def mean(n: NumberColumns) -> Measured:
     """The mean; infinite if there are infinities of one sign."""
     actual = np.where(n.posinf > 0, np.inf, np.where(n.neginf > 0, -np.inf, n.mean))
     reason = without_elements(n)
@@ -46,17 +46,17 @@ def mean(n: Numbers) -> Measured:
     return Measured(actual, np.where(both, BOTH_INFINITIES, reason).astype(np.uint8))
 
 
-def abs_mean(n: Numbers) -> Measured:
+def abs_mean(n: NumberColumns) -> Measured:
     """The mean of the absolute values."""
     return Measured(np.where(n.infinite > 0, np.inf, n.mean_abs), without_elements(n))
 
 
-def zero_percentage(n: Numbers) -> Measured:
+def zero_percentage(n: NumberColumns) -> Measured:
     """Measure the share of zeros among all elements, in percent."""
     return Measured(_percentage(n, n.zero), _if_any(n))
 
 
-def range_percentage(n: Numbers) -> Measured:
+def range_percentage(n: NumberColumns) -> Measured:
     """Measure the share of elements in the watchpoint's range, in percent."""
     reason = _if_any(n)
     if n.in_range is None:
@@ -67,7 +67,7 @@ def range_percentage(n: Numbers) -> Measured:
     return Measured(_percentage(n, n.in_range), reason)
 
 
-def update_ratio(n: Numbers, epsilon: float) -> Measured:
+def update_ratio(n: NumberColumns, epsilon: float) -> Measured:
     """mean(|now - before|) / (mean(|before|) + epsilon)."""
     reason = without_previous(n)
     if n.change is None:
@@ -80,7 +80,7 @@ def update_ratio(n: Numbers, epsilon: float) -> Measured:
     return Measured(actual, np.where(unknown, INCOMPARABLE, reason).astype(np.uint8))
 
 
-def without_previous(n: Numbers) -> Codes:
+def without_previous(n: NumberColumns) -> Codes:
     """Return the reasons why values cannot be compared with those of the step before."""
     reason = _if_any(n)
     if n.missing is not None:
@@ -90,12 +90,12 @@ def without_previous(n: Numbers) -> Codes:
     return reason.astype(np.uint8)
 
 
-def _if_any(n: Numbers) -> Codes:
+def _if_any(n: NumberColumns) -> Codes:
     return np.where(n.count == 0, EMPTY, CHECKED).astype(np.uint8)
 
 
 def _percentage(
-    n: Numbers, part: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    n: NumberColumns, part: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     with np.errstate(divide="ignore", invalid="ignore"):
         return 100.0 * part / n.count

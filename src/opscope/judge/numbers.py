@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberColumns:
     """Columns of n values. `in_range` and `change` are there if a condition needs them."""
 
     count: Floats
@@ -59,14 +59,14 @@ class Numbers:
     """The reason why `in_range` or `change` is not known: a number of `REASONS`, 0 where it is."""
 
     @classmethod
-    def of_records(cls, records: NDArray[np.void], **more: object) -> Numbers:
+    def of_records(cls, records: NDArray[np.void], **more: object) -> NumberColumns:
         """The columns of records as they are in a run."""
         fields = ("count", "mean", "mean_abs", "l2", "nan", "posinf", "neginf", "zero")
         columns = {name: records[name].astype(np.float64) for name in fields}
         return cls(min=_end(records, "min"), max=_end(records, "max"), **columns, **more)  # type: ignore[arg-type]
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Row], **more: object) -> Numbers:
+    def of_rows(cls, rows: Sequence[Row], **more: object) -> NumberColumns:
         """The columns of rows."""
         names = ("count", "min", "max", "mean", "mean_abs", "l2", "nan", "posinf", "neginf", "zero")
         columns = {name: _floats([getattr(row, name) for row in rows]) for name in names}

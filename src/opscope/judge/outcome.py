@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from opscope.judge.numbers import Flags, Floats, Numbers
+from opscope.judge.numbers import Flags, Floats, NumberColumns
 
 REASONS = (
     "",
@@ -38,7 +38,7 @@ class Measured:
     reason: Codes
 
 
-Measure = Callable[[Numbers], Measured]
+Measure = Callable[[NumberColumns], Measured]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def certain(hits: Flags, reasons: Codes | None = None, **actual: Floats) -> Outc
 Compare = Callable[[Floats, float], Flags]
 
 
-def any_of(n: Numbers, params: Params, tests: Mapping[str, tuple[Measure, Compare]]) -> Outcome:
+def any_of(
+    n: NumberColumns, params: Params, tests: Mapping[str, tuple[Measure, Compare]]
+) -> Outcome:
     """Tell whether one of the given thresholds is passed; a value with a hit counts as checked."""
     hits, reasons = np.zeros(len(n), bool), np.zeros(len(n), np.uint8)
     actual: dict[str, Floats] = {}
@@ -77,7 +79,7 @@ def any_of(n: Numbers, params: Params, tests: Mapping[str, tuple[Measure, Compar
     return Outcome(hits, reasons, actual)
 
 
-def without_elements(n: Numbers) -> Codes:
+def without_elements(n: NumberColumns) -> Codes:
     """Return the reasons why a number over all elements but NaN does not exist."""
     only_nan = np.where(n.count == n.nan, ONLY_NAN, CHECKED)
     return np.where(n.count == 0, EMPTY, only_nan).astype(np.uint8)

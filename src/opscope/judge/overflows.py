@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import TRAINING_GRAPH, Loss, Node, StepRecord, UpdateFact
+from opscope.events import TRAINING_GRAPH, LossRecord, Node, StepRecord, UpdateFact
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.notes import MASKED, SKIPPED, Note
@@ -26,13 +26,13 @@ _BIRTHS = 20
 """So many operators at fault are hits of a watchpoint in one step."""
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """Rows of a step that have not been looked at, and what is known of the step so far."""
 
     step: int
     calls: Calls
     records: Records
-    losses: Sequence[Loss] = ()
+    losses: Sequence[LossRecord] = ()
     ended: StepRecord | None = None
     """There is a record once the step is over."""
     updates: Sequence[UpdateFact] = ()
@@ -59,7 +59,7 @@ class Overflows:
         self._masked: set[int] = set()
         """Nodes whose masked values have been noted."""
 
-    def check(self, watchpoints: Sequence[Watchpoint], part: Part, rank: int) -> Iterator[Hit]:
+    def check(self, watchpoints: Sequence[Watchpoint], part: StepPart, rank: int) -> Iterator[Hit]:
         """Find the hits among more rows of the step."""
         born = self.soundness.follow(part.records, part.calls)
         arrived = self._arrived(part, born)
@@ -76,7 +76,7 @@ class Overflows:
             self._note_rest(part, rank)
 
     def end_step(self) -> None:
-        """The step is over."""
+        """Forget the step, which is over."""
         self.soundness.begin()
         self._hits.clear()
 
@@ -88,7 +88,7 @@ class Overflows:
 
     # ------------------------------------------------------------------ what has arrived
 
-    def _arrived(self, part: Part, born: Sequence[Birth]) -> list[Birth]:
+    def _arrived(self, part: StepPart, born: Sequence[Birth]) -> list[Birth]:
         """The births that have led to something that counts since the last look.
 
         Of phases that a person has asked for besides training, everything counts.
@@ -102,7 +102,7 @@ class Overflows:
         ends += [birth.call for birth in born if birth.node.graph != TRAINING_GRAPH]
         return [birth for birth in soundness.arrive(ends) if self._table.is_watched(birth.node)]
 
-    def _left_with(self, part: Part) -> list[int]:
+    def _left_with(self, part: StepPart) -> list[int]:
         """Return the calls that the script had noticed, or computed gradients of, as it left."""
         calls, found = part.calls, []
         for birth, call in self._readings(part):
@@ -111,7 +111,7 @@ class Overflows:
         losses = [loss.call for loss in part.losses if loss.call is not None]
         return found + [call for call in losses if noticing.is_last(calls, call)]
 
-    def _readings(self, part: Part) -> Iterator[tuple[Birth, int]]:
+    def _readings(self, part: StepPart) -> Iterator[tuple[Birth, int]]:
         soundness = self.soundness
         waiting = [birth for birth in soundness.births if birth not in soundness.arrived]
         if not waiting:
@@ -121,7 +121,7 @@ class Overflows:
 
     # ------------------------------------------------------------------ what has not
 
-    def _note_rest(self, part: Part, rank: int) -> None:
+    def _note_rest(self, part: StepPart, rank: int) -> None:
         """Note what was skipped or masked, now that the step is over."""
         assert part.ended is not None
         soundness = self.soundness
@@ -149,11 +149,12 @@ class Overflows:
             number = part.calls.pass_among_several(birth.call)
             self.on_note(Note(kind, part.step, rank, birth, number))
 
-    def _skipped(self, part: Part, waiting: Sequence[Birth]) -> set[Birth]:
+    def _skipped(self, part: StepPart, waiting: Sequence[Birth]) -> set[Birth]:
         """Births of batches that were left out: what they made was read, or had gradients."""
         calls, soundness = part.calls, self.soundness
         ends = [loss.call for loss in part.losses if loss.call is not None]
-        ends += [place[0] for place in arrival.spoilt(calls, soundness.bad_slots).values()]
+        lasting = arrival.bad_lasting_values(calls, soundness.bad_slots)
+        ends += [place[0] for place in lasting.values()]
         found = set(soundness.leading_to(waiting, ends))
         return found | {birth for birth, _ in self._readings(part)}
 

@@ -18,7 +18,7 @@ from opscope.stats.record import INPUT, OUTPUT, words_of
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
-Numbers = NDArray[np.int32]
+ParameterNumbers = NDArray[np.int32]
 KindOf = Callable[[int], tuple[str, tuple[int, ...]] | None]
 """The number in a row's `shape` → dtype and shape, if they are known."""
 _SLOTS = 16
@@ -32,14 +32,14 @@ _MIXED = -2
 """Stands for an input that is not always the same parameter: its call tells."""
 
 
-class _Places:
+class _OrderedRows:
     """The findings about rows that lie in a certain order."""
 
     def __init__(self, heads: bytes | None = None) -> None:
         self.heads = heads
         """The values that the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
-        self.parameters: tuple[Indices, Numbers] | None = None
+        self.parameters: tuple[Indices, ParameterNumbers] | None = None
 
 
 def is_ignored_line(node: Node) -> bool:
@@ -96,7 +96,7 @@ class Table:
         self._watchpoints: Sequence[Watchpoint] = ()
         self._matrices: set[str] = set()
         self._shapes_known = 0
-        self._last = _Places()
+        self._last = _OrderedRows()
         self._looked_at: Records | None = None
         """The rows that `_last` is about."""
 
@@ -108,7 +108,7 @@ class Table:
         self._selected = {w.id: np.zeros(len(self._watched), bool) for w in watchpoints}
         self._slots = {}
         self._weights = {w.id: [] for w in watchpoints}
-        self._last = _Places()
+        self._last = _OrderedRows()
         known, self._known = self._known, 0
         self.learn(known)
 
@@ -121,7 +121,7 @@ class Table:
         new = [node for n in range(self._known, count) if (node := self._node_of(n)) is not None]
         for node in new:
             self._add(node)
-        self._last = _Places()
+        self._last = _OrderedRows()
         self._known = count
         return new
 
@@ -132,7 +132,7 @@ class Table:
                 self._note_inputs(node)
             if self._slots:  # its outputs may have to do with a parameter now
                 self._slots = {k: found for k, found in self._slots.items() if k[1] is not node}
-                self._last = _Places()
+                self._last = _OrderedRows()
 
     def is_watched(self, node: Node) -> bool:
         """Return whether a node is of a phase that is watched."""
@@ -162,7 +162,7 @@ class Table:
         row = self._of_input[node.id]
         if row[: len(found)].tolist() != found:
             row[: len(found)] = found
-            self._last = _Places()
+            self._last = _OrderedRows()
 
     def _of_slot(self, node: Node, slot: int) -> int:
         names = {_weight_at(sources, slot) for sources in node.variants}
@@ -241,7 +241,7 @@ class Table:
         chosen: Indices = found[np.array(fits, bool)]
         return chosen
 
-    def _places(self, records: Records) -> _Places:
+    def _places(self, records: Records) -> _OrderedRows:
         """Return the findings about rows in this order: most steps are like the one before."""
         if records is self._looked_at and self._last.heads is not None:
             return self._last
@@ -249,12 +249,12 @@ class Table:
         words = words_of(records)
         heads = b"".join([(words[:, i] & bits).tobytes() for i, bits in enumerate(_WHERE)])
         if self._last.heads != heads:
-            self._last = _Places(heads)
+            self._last = _OrderedRows(heads)
         return self._last
 
     # ------------------------------------------------------------------ parameters
 
-    def weights(self, watchpoint: Watchpoint, numbers: Numbers) -> NDArray[np.bool_]:
+    def weights(self, watchpoint: Watchpoint, numbers: ParameterNumbers) -> NDArray[np.bool_]:
         """Return which of some parameters a watchpoint looks at."""
         chosen = self._weights[watchpoint.id]
         for number in range(len(chosen), len(self.parameters)):
@@ -270,7 +270,7 @@ class Table:
         other = bool(select.parameter) and self._names_parameter(select.parameter, name)
         return select.matches(node, name) or by_name or other
 
-    def parameter_rows(self, records: Records, calls: Calls) -> tuple[Indices, Numbers]:
+    def parameter_rows(self, records: Records, calls: Calls) -> tuple[Indices, ParameterNumbers]:
         """Return the first row of every parameter among some rows of a step, and their numbers."""
         places = self._places(records)
         if places.parameters is not None:
@@ -287,13 +287,13 @@ class Table:
             places.parameters = found
         return found
 
-    def own_parameters(self, records: Records) -> tuple[Indices, Numbers]:
+    def own_parameters(self, records: Records) -> tuple[Indices, ParameterNumbers]:
         """Return the rows of nodes that stand for a parameter themselves, and their numbers."""
         numbers = self._of_output[records["node"]]
         rows = np.flatnonzero(numbers >= 0)
         return rows, numbers[rows]
 
-    def _inputs_that_are_parameters(self, records: Records) -> tuple[Indices, Numbers]:
+    def _inputs_that_are_parameters(self, records: Records) -> tuple[Indices, ParameterNumbers]:
         slots = records["slot"]
         rows = np.flatnonzero((records["io"] == INPUT) & (slots < self._of_input.shape[1]))
         numbers = self._of_input[records["node"][rows], slots[rows]]
@@ -308,7 +308,7 @@ class Table:
         name = _weight_at(calls.sources_of(call), slot)
         return self._number(name, calls.nodes[call]) if name else -1
 
-    def note_shapes(self, numbers: Numbers, records: Records, kind_of: KindOf) -> None:
+    def note_shapes(self, numbers: ParameterNumbers, records: Records, kind_of: KindOf) -> None:
         """Note which of some parameters have two dimensions or more."""
         if self._shapes_known == len(self.parameters):
             return
@@ -325,7 +325,9 @@ class Table:
         return name in self._matrices
 
 
-def _first_of_each(records: Records, rows: Indices, numbers: Numbers) -> tuple[Indices, Numbers]:
+def _first_of_each(
+    records: Records, rows: Indices, numbers: ParameterNumbers
+) -> tuple[Indices, ParameterNumbers]:
     known = numbers >= 0
     rows, numbers = rows[known], numbers[known]
     order = np.argsort(records["call"][rows], kind="stable")

@@ -24,7 +24,7 @@ _FACTS_EVERY = 64
 _FACTS_KEPT = 8
 
 
-class Training:
+class TrainingJudge:
     """Keeps what conditions on training need, and asks them once per step."""
 
     def __init__(

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import IO, Loss, Node
+from opscope.events import IO, LossRecord, Node
 from opscope.judge.hits import Hit
 from opscope.stats.record import ROW_DTYPE
 
 if TYPE_CHECKING:
-    from opscope.judge.training import Training
+    from opscope.judge.training import TrainingJudge
     from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
@@ -31,7 +31,7 @@ class SeenStep:
     """A step that has ended."""
 
     step: int
-    losses: Sequence[Loss] = ()
+    losses: Sequence[LossRecord] = ()
     calls: Calls = field(default_factory=Calls)
     records: Callable[[], Records] = _nothing
     """All rows of the step."""
@@ -53,7 +53,7 @@ class TrainingCheck:
     ignores_skipped = False
     """True if steps without an update do not count."""
 
-    def __init__(self, watchpoint: Watchpoint, training: Training) -> None:
+    def __init__(self, watchpoint: Watchpoint, training: TrainingJudge) -> None:
         self.watchpoint = watchpoint
         self.training = training
         self.told: set[str] = set()

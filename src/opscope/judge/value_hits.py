@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.events import IO, Node
 from opscope.judge.hits import Hit
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.origin.birth import Birth
 from opscope.judge.outcome import REASONS, Outcome
 from opscope.judge.selection import base_type
@@ -24,7 +24,7 @@ _WORDS = {
 }
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place and time of a value."""
 
     step: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     parameter: str = ""
 
 
-def outcome_of(watchpoint: Watchpoint, numbers: Numbers, node: Node) -> Outcome:
+def outcome_of(watchpoint: Watchpoint, numbers: NumberColumns, node: Node) -> Outcome:
     """Judge some values of a node by a watchpoint (or of many nodes, if it is not about one)."""
     condition = watchpoint.condition
     check = condition.check if condition.check_of is None else condition.check_of(base_type(node))
@@ -45,7 +45,7 @@ def outcome_of(watchpoint: Watchpoint, numbers: Numbers, node: Node) -> Outcome:
 
 
 def hits_of(
-    watchpoint: Watchpoint, outcome: Outcome, records: np.ndarray, places: Mapping[int, Place]
+    watchpoint: Watchpoint, outcome: Outcome, records: np.ndarray, places: Mapping[int, ValuePlace]
 ) -> Iterator[Hit]:
     """The hits among some values; `places` tells where a hit is, by its position."""
     for index in np.flatnonzero(outcome.hits):

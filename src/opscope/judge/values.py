@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from opscope.calls import Calls
 from opscope.events import Node
 from opscope.judge.condition import TRAINING, WEIGHT
-from opscope.judge.evidence import Columns, Evidence, Lacking
+from opscope.judge.evidence import Evidence, FurtherColumns, Lacking
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.lasting import Lasting, needed_steps
-from opscope.judge.numbers import Flags, Numbers
+from opscope.judge.numbers import Flags, NumberColumns
 from opscope.judge.outcome import CHECKED, Outcome
 from opscope.judge.selection import base_type
 from opscope.judge.table import Table
-from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
+from opscope.judge.value_hits import ValuePlace, hits_of, io_of, outcome_of, reason_text
 from opscope.judge.watchpoint import Watchpoint
 from opscope.stats.record import VALID, has_bad, joined, taken
 
@@ -108,7 +108,7 @@ class ValueChecks:
             chosen = records[group]
             names = [self._table.parameters[n] for n in numbers] if numbers is not None else ()
             more = self._evidence.columns(watchpoint, chosen, names, group)
-            columns = Numbers.of_records(chosen, **more.given())
+            columns = NumberColumns.of_records(chosen, **more.given())
             outcome = outcome_of(watchpoint, columns, self._node_of(int(chosen["node"][0])))
             places = _Places(chosen, rank, names, self._node_of)
             if self._findings is not None:
@@ -196,7 +196,7 @@ def _cannot(
         findings.cannot(watchpoint, reason, len(found), f"{about} in step {place.step}")
 
 
-def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: Columns) -> Iterator[Hit]:
+def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: FurtherColumns) -> Iterator[Hit]:
     """Hits that say so where the value before is not of the step before."""
     if more.before is None:
         yield from hits
@@ -207,7 +207,7 @@ def _with_gaps(hits: Iterator[Hit], outcome: Outcome, more: Columns) -> Iterator
         yield replace(hit, seen=hit.seen + gap) if gap else hit
 
 
-class _Places(Mapping[int, Place]):
+class _Places(Mapping[int, ValuePlace]):
     """The places of the rows of a check, made only for those that hit."""
 
     def __init__(
@@ -218,9 +218,9 @@ class _Places(Mapping[int, Place]):
         self._names = names
         self._node_of = node_of
 
-    def __getitem__(self, index: int) -> Place:
+    def __getitem__(self, index: int) -> ValuePlace:
         record = self._records[index]
-        return Place(
+        return ValuePlace(
             int(record["step"]),
             self._rank,
             self._node_of(int(record["node"])),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
-from opscope.live.controller import WAITING, Controller, Status
+from opscope.live.controller import WAITING, Controller, TrainingState
 from opscope.live.helper import helper_address
 from opscope.live.kept import NAMED, ON_DISK, SMALL_BYTES, USUAL_BYTES, KeptValues
 from opscope.live.link import FIRST_S, Link
-from opscope.live.parameters import ParameterHistory
+from opscope.live.parameters import ParameterCopies
 from opscope.live.run_files import FileVerbs, RunFiles
 from opscope.live.sink import LiveSink
 from opscope.live.spill import Spill
@@ -68,7 +68,7 @@ class Live:
         spill = Spill(directory, ON_DISK * settings.keep_bytes)
         self.kept = KeptValues(settings.keep_bytes, settings.keep, spill)
         self.kept.is_attended = lambda: self.controller.is_visited
-        self.parameters = ParameterHistory(self.kept, self.controller)
+        self.parameters = ParameterCopies(self.kept, self.controller)
         self.sink = LiveSink(self.controller, self.kept)
         self.terminated = False
         """True if somebody has ended training."""
@@ -110,7 +110,7 @@ class Live:
         files = FileVerbs(RunFiles(self._directory, rank), link.caught_up.set)
         self._link = link
 
-        def told(status: Status) -> None:
+        def told(status: TrainingState) -> None:
             link.tell(verbs.status())
 
         self.controller.on_change = told
@@ -163,7 +163,7 @@ class Live:
         return True
 
     def end(self) -> None:
-        """Training is over."""
+        """Let go of the server: training is over."""
         self.controller.end()
         if self._link is not None:
             self._link.end()

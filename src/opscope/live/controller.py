@@ -19,7 +19,7 @@ _LOOK_S = 0.5
 """The interval at which a held training looks whether anybody is still there."""
 
 
-class Place(NamedTuple):
+class HoldingPlace(NamedTuple):
     """A node where training stands."""
 
     node: int
@@ -29,13 +29,13 @@ class Place(NamedTuple):
     """Its line, as `file:line`."""
 
 
-class Status(NamedTuple):
+class TrainingState(NamedTuple):
     """The state of training: where it stands, and why."""
 
     state: str
     reason: str
     step: int
-    place: Place | None
+    place: HoldingPlace | None
     hit: dict[str, Any] | None = None
 
 
@@ -76,7 +76,7 @@ class Controller:
         self.armed = False
         self.patience_s = patience_s
         """The time a hold lasts after the last sign of anybody."""
-        self.on_change: Callable[[Status], None] = lambda status: None
+        self.on_change: Callable[[TrainingState], None] = lambda status: None
         """Called in the training thread when the status changes."""
         self.guard: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Makes the block that keeps what is done in it from being part of training."""
@@ -86,7 +86,7 @@ class Controller:
         self._next_hold = NextHold()
         self._released = False
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._status = Status(RUNNING, "", 0, None)
+        self._status = TrainingState(RUNNING, "", 0, None)
         self._last_sign = time.monotonic()
         self._connected = False
         self._watchers = 0
@@ -95,7 +95,7 @@ class Controller:
     # ------------------------------------------------------------------ asked from other threads
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TrainingState:
         """The state of training: where it stands, and why."""
         return self._status
 
@@ -115,7 +115,7 @@ class Controller:
         return self._visited
 
     def set_presence(self, connected: bool, watchers: int) -> None:
-        """Tell whether a server is connected, and how many look at this training through it."""
+        """Note whether a server is connected, and how many look at this training through it."""
         with self._changed:
             self._connected, self._watchers = connected, watchers
             if connected and watchers:
@@ -123,7 +123,7 @@ class Controller:
         self._visit(connected and watchers > 0)
 
     def sign(self) -> None:
-        """Somebody has asked something."""
+        """Note that somebody has asked something, so somebody is there."""
         self._last_sign = time.monotonic()
         self._visit(True)
 
@@ -180,7 +180,7 @@ class Controller:
             ) from None
 
     def end(self) -> None:
-        """Training is over."""
+        """Note that training is over, and let nobody wait for it."""
         with self._changed:
             self._status = self._status._replace(state=ENDED, place=None)
             while self._jobs:
@@ -210,14 +210,14 @@ class Controller:
             self.hold_for_person(f"step {step} has ended{missed}", step)
         return self._next_hold.terminate
 
-    def at_node(self, step: int, place: Place) -> None:
-        """An operator has run that is looked at."""
+    def at_node(self, step: int, place: HoldingPlace) -> None:
+        """Hold if this operator, which has just run, is where to hold."""
         next_hold = self._next_hold
         if next_hold.at_next_node or (next_hold.at_node and next_hold.at_node == place.name):
             self.hold_for_person("node", step, place)
 
     def hold_for_person(
-        self, reason: str, step: int, place: Place | None = None, state: str = PAUSED
+        self, reason: str, step: int, place: HoldingPlace | None = None, state: str = PAUSED
     ) -> None:
         """Hold because a person wanted so; without anybody for too long, training goes on."""
         if not self.hold(reason, step, place, state):
@@ -227,7 +227,7 @@ class Controller:
         self,
         reason: str,
         step: int,
-        place: Place | None = None,
+        place: HoldingPlace | None = None,
         state: str = PAUSED,
         hit: dict[str, Any] | None = None,
     ) -> bool:
@@ -236,12 +236,12 @@ class Controller:
             self._next_hold = NextHold()
             self._released = False
             self._last_sign = time.monotonic()
-            self._status = Status(state, reason, step, place, hit)
+            self._status = TrainingState(state, reason, step, place, hit)
         self.on_change(self._status)
         answered = self._wait()
         with self._changed:
             if not answered:
-                self._status = Status(RUNNING, "", self._next_step(), None)
+                self._status = TrainingState(RUNNING, "", self._next_step(), None)
             self.armed = self._next_hold != NextHold() or bool(self._jobs)
         self.on_plan()
         self.on_change(self._status)
@@ -291,7 +291,7 @@ class Controller:
             before, self._next_hold = self._next_hold, next_hold
             self._released = release and held
             if self._released:
-                self._status = Status(RUNNING, "", self._next_step(), None)
+                self._status = TrainingState(RUNNING, "", self._next_step(), None)
             self._last_sign = time.monotonic()
             self.armed = True
             self._changed.notify_all()

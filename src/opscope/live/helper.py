@@ -92,7 +92,7 @@ def _address_file(run: Path) -> Path:
 
 
 def forget_helper(run: Path) -> None:
-    """The helper of a run ends: nobody looks for it any more."""
+    """Remove the address of a helper that ends, so that nobody looks for it."""
     file = _address_file(run)
     file.unlink(missing_ok=True)
     log = file.with_suffix(".log")

@@ -12,7 +12,7 @@ import numpy as np
 
 from opscope.arrays import Array
 from opscope.errors import OpscopeError
-from opscope.events import IO, Call, Node, Value
+from opscope.events import IO, Call, Node, PassingValue
 from opscope.live.spill import Spill
 from opscope.messages import say_once
 from opscope.stats.torch_values import unsupported_reason
@@ -37,7 +37,7 @@ Range = tuple[float, float]
 """Both ends belong to it."""
 
 
-class Key(NamedTuple):
+class ValueKey(NamedTuple):
     """The key of a value: of a node by its id, or of a parameter by its name."""
 
     step: int
@@ -75,9 +75,9 @@ class KeptValues:
         self.dropped = 0
         """The number of values there was no room for, or that had to make room."""
         self._patterns: tuple[str, ...] = ()
-        self._values: OrderedDict[Key, Array] = OrderedDict()
-        self._noted: OrderedDict[Key, None] = OrderedDict()
-        self._calls: dict[Key, int] = {}
+        self._values: OrderedDict[ValueKey, Array] = OrderedDict()
+        self._noted: OrderedDict[ValueKey, None] = OrderedDict()
+        self._calls: dict[ValueKey, int] = {}
         """The call that a value is of: the latest, if its node ran several times in a step."""
         self._bytes = 0
         self._latest = -1
@@ -115,7 +115,7 @@ class KeptValues:
         """True if any parameters are named."""
         return any(map(_is_marked, self._patterns))
 
-    def add(self, call: Call, io: IO, values: Sequence[Value]) -> None:
+    def add(self, call: Call, io: IO, values: Sequence[PassingValue]) -> None:
         """Copy values as they are now."""
         if self.mode == NONE:
             return
@@ -124,7 +124,7 @@ class KeptValues:
             self._forget_nodes(call.step - _STEPS)
         for value in values:
             if value.tensor is not None:
-                key = Key(call.step, call.node.id, str(io), value.slot)
+                key = ValueKey(call.step, call.node.id, str(io), value.slot)
                 self._calls[key] = call.index
                 self._add(key, value.tensor)
 
@@ -142,10 +142,10 @@ class KeptValues:
     def add_parameters(self, step: int, parameters: Mapping[str, Any]) -> None:
         """Copy parameters as they are now, at the end of a step."""
         for name, tensor in parameters.items():
-            self._add(Key(step, name, PARAMETER, 0), tensor)
+            self._add(ValueKey(step, name, PARAMETER, 0), tensor)
 
     def begin_step(self, step: int) -> None:
-        """A step begins: forget what is old. Training may hold before anything is kept of it.
+        """Forget what is old as a step begins; training may hold before any of it is kept.
 
         It may also hold as the next step has begun, to look at the last one: that has used what
         the step before it has left, to be compared with what the one before that has left.
@@ -164,13 +164,13 @@ class KeptValues:
                     self._drop_spilled(old, is_noted=False)
 
     def _forget_nodes(self, last: int) -> None:
-        """A value of the step under way is kept: forget those of nodes until this earlier one."""
+        """Forget the values of nodes up to this step, now that one of a later step is kept."""
         with self._lock:
             for key in [key for key in self._calls if key.step <= last]:
                 self._forget(key)
                 del self._calls[key]
 
-    def get(self, key: Key) -> Array | None:
+    def get(self, key: ValueKey) -> Array | None:
         """A value, or None."""
         with self._lock:
             found = self._values.get(key)
@@ -178,19 +178,19 @@ class KeptValues:
                 found = self._spill.get(key.step, key)
             return found
 
-    def was_dropped(self, key: Key) -> bool:
+    def was_dropped(self, key: ValueKey) -> bool:
         """Tell whether a value was to be kept, and there was no room for it."""
         with self._lock:
             return key in self._noted
 
-    def present(self) -> list[Key]:
+    def present(self) -> list[ValueKey]:
         """Return what there is."""
         with self._lock:
             spill = self._spill
             spilled = [key for s in spill.steps() for key in spill.present(s)] if spill else []
             return [*spilled, *self._values]
 
-    def _add(self, key: Key, tensor: Any) -> None:
+    def _add(self, key: ValueKey, tensor: Any) -> None:
         if unsupported_reason(tensor):
             return
         size = tensor.numel() * tensor.element_size()
@@ -215,7 +215,7 @@ class KeptValues:
             self._forget_in_memory(oldest)
         return True
 
-    def _move(self, key: Key, array: Array) -> bool:
+    def _move(self, key: ValueKey, array: Array) -> bool:
         if self._spill is None:
             return False
         while not self._spill.put(key.step, key, array):
@@ -231,19 +231,19 @@ class KeptValues:
             self._note_dropped(key)
         self._spill.end_step(step)
 
-    def _note_dropped(self, key: Key) -> None:
+    def _note_dropped(self, key: ValueKey) -> None:
         self.dropped += 1
         self._noted[key] = None
         say_once(f"there is no room for all values to keep: {self.budget} bytes, and on disk")
         while len(self._noted) > _NOTED:
             self._noted.popitem(last=False)
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: ValueKey) -> None:
         self._forget_in_memory(key)
         if self._spill is not None:
             self._spill.forget(key.step, key)
 
-    def _forget_in_memory(self, key: Key) -> None:
+    def _forget_in_memory(self, key: ValueKey) -> None:
         old = self._values.pop(key, None)
         if old is not None:
             self._bytes -= old.nbytes

@@ -116,7 +116,7 @@ class Link(threading.Thread):
                 say(f"no server answers at {place}: training goes on, and connects later")
 
     def _serve_once(self) -> None:
-        """One connection, from greeting to end."""
+        """Serve one connection, from greeting to end."""
         from websockets.exceptions import ConnectionClosed
         from websockets.sync.client import connect
 

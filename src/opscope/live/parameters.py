@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from opscope.arrays import Array
 from opscope.errors import OpscopeError
 from opscope.live.controller import Controller
-from opscope.live.kept import NONE, PARAMETER, KeptValues, Key, as_array, total_bytes
+from opscope.live.kept import NONE, PARAMETER, KeptValues, ValueKey, as_array, total_bytes
 from opscope.messages import say_once
 from opscope.stats.two_tensors import Difference, difference_of_arrays
 
 if TYPE_CHECKING:
     from opscope.events import Snapshot
 
-Tolerance = tuple[float, float, bool]
+AllcloseTolerance = tuple[float, float, bool]
 """rtol, atol, and whether NaN is equal to NaN."""
-Changed = tuple[str, Tolerance, Difference]
+Changed = tuple[str, AllcloseTolerance, Difference]
 """A parameter, the tolerance it was compared with, and how far it is from what it was."""
 
 
-class ParameterHistory:
+class ParameterCopies:
     """Copies parameters where training is about to hold; the named ones at the end of every step.
 
     Nothing is copied while training only runs, since that would cost as much as an update.
@@ -37,7 +37,7 @@ class ParameterHistory:
         self._failed = False
 
     def end_step(self, step: int) -> None:
-        """A step has ended: copy what may be asked for at the next hold."""
+        """Copy what may be asked for at the next hold, as a step has ended."""
         self.ended = step
         if self._controller.next_hold.holds_soon_after(step):
             self.take()
@@ -45,7 +45,7 @@ class ParameterHistory:
             self._try_to_copy(named_only=True)
 
     def take(self) -> None:
-        """Training holds: copy all, so that they can be compared after the next step."""
+        """Copy all while training holds, to compare them after the next step."""
         self._try_to_copy(named_only=False)
 
     def current(self, name: str) -> Array:
@@ -59,7 +59,7 @@ class ParameterHistory:
         """A parameter as it was a step before what it is now."""
         if name not in self._parameters():
             raise OpscopeError(f"there is no parameter {name}")
-        key = Key(self.ended - 1, name, PARAMETER, 0)
+        key = ValueKey(self.ended - 1, name, PARAMETER, 0)
         found = self._kept.get(key)
         if found is not None:
             return found
@@ -71,7 +71,7 @@ class ParameterHistory:
             f"to keep it at the end of every step: keep p:{name}"
         )
 
-    def changes(self, step: int, tolerances: Sequence[Tolerance]) -> list[Changed]:
+    def changes(self, step: int, tolerances: Sequence[AllcloseTolerance]) -> list[Changed]:
         """Return how far the kept parameters of a step are from those of the step before.
 
         A step uses parameters as the one before has left them.

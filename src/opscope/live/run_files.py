@@ -28,7 +28,7 @@ _PATH = re.compile(
 )
 
 
-class Listed(NamedTuple):
+class ListedFile(NamedTuple):
     """A file as it is now."""
 
     path: str
@@ -93,7 +93,7 @@ class RunFiles:
         """By name: files of the run and of the rank, which may be replaced."""
         self._serial = secrets.randbits(48)  # not those of an earlier process of this rank
 
-    def listing(self) -> list[Listed]:
+    def listing(self) -> list[ListedFile]:
         """All files: rows are looked at first, so that the lines they refer to are among these."""
         rows = self._listed(self._rank / layout.STATS)
         return [*rows, *self._others()]
@@ -111,16 +111,16 @@ class RunFiles:
         finally:
             os.close(descriptor)
 
-    def _others(self) -> list[Listed]:
+    def _others(self) -> list[ListedFile]:
         hits = self._rank / layout.HIT_STATES
         folders = [self._run, self._run / layout.SOURCES, self._rank]
         states = [path for path in _inside(hits) if is_directory(path)]
         return [each for folder in (*folders, *states) for each in self._listed(folder)]
 
-    def _listed(self, folder: Path) -> list[Listed]:
+    def _listed(self, folder: Path) -> list[ListedFile]:
         return [found for path in _inside(folder) if (found := self._look(path)) is not None]
 
-    def _look(self, path: Path) -> Listed | None:
+    def _look(self, path: Path) -> ListedFile | None:
         name = path.relative_to(self._run).as_posix()
         if not may_travel(name):
             return None
@@ -133,7 +133,7 @@ class RunFiles:
             size = settled = facts.st_size
             if path.suffix == ROWS and not path.with_suffix(".index").exists():
                 settled, size = self._extent(descriptor, (name, facts.st_ino))
-            return Listed(name, self._identity(path, descriptor, facts), size, settled)
+            return ListedFile(name, self._identity(path, descriptor, facts), size, settled)
         finally:
             os.close(descriptor)
 

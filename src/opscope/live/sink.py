@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opscope.events import IO, BaseSink, Call, Node, Value, Want
-from opscope.live.controller import Controller, Place
+from opscope.events import IO, BaseSink, Call, Node, PassingValue, Want
+from opscope.live.controller import Controller, HoldingPlace
 from opscope.live.kept import KeptValues
 
 _VALUES = Want.INPUT_VALUES | Want.OUTPUT_VALUES
@@ -37,14 +37,14 @@ class LiveSink(BaseSink):
     def step_begin(self, step: int) -> None:
         self._kept.begin_step(step)
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._kept.add(call, IO.INPUT, values)
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._kept.add(call, IO.OUTPUT, values)
         self.current = call
         if self._controller.next_hold.looks_at_nodes:
-            place = Place(call.node.id, call.node.name, call.index, place_of(call.node))
+            place = HoldingPlace(call.node.id, call.node.name, call.index, place_of(call.node))
             self._controller.at_node(call.step, place)
 
 

@@ -56,11 +56,11 @@ class Spill:
         return np.frombuffer(data, place.dtype).reshape(place.shape)
 
     def forget(self, step: int, key: Hashable) -> None:
-        """A value is not wanted any more; its room is free when its step is forgotten."""
+        """Forget a value; its room is free when its whole step is forgotten."""
         self._places.get(step, {}).pop(key, None)
 
     def end_step(self, step: int) -> None:
-        """No value of a step is wanted any more."""
+        """Remove the file of a step of which no value is wanted any more."""
         self._places.pop(step, None)
         self._bytes.pop(step, None)
         file = self._files.pop(step, None)

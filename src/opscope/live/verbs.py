@@ -12,8 +12,8 @@ from opscope import arrays
 from opscope.errors import OpscopeError
 from opscope.events import IO
 from opscope.live.controller import Controller
-from opscope.live.kept import NAMED, NONE, ON_DISK, KeptValues, Key
-from opscope.live.parameters import ParameterHistory
+from opscope.live.kept import NAMED, NONE, ON_DISK, KeptValues, ValueKey
+from opscope.live.parameters import ParameterCopies
 from opscope.live.sink import LiveSink, place_of
 from opscope.live.wire import MOST_BYTES
 
@@ -34,7 +34,7 @@ class Verbs:
         controller: Controller,
         sink: LiveSink,
         kept: KeptValues,
-        parameters: ParameterHistory,
+        parameters: ParameterCopies,
         watch: WatchSink,
         ranks: int = 1,
     ) -> None:
@@ -221,13 +221,13 @@ class Verbs:
         node = self._find(str(args.get("node", "")))
         number = next(n.id for n in self._sink.nodes if n.name == node)
         step = _whole(args, "step", self._controller.status.step - is_previous)
-        key = Key(step, number, str(args.get("io", IO.OUTPUT)), _whole(args, "slot", 0))
+        key = ValueKey(step, number, str(args.get("io", IO.OUTPUT)), _whole(args, "slot", 0))
         array = self._kept.get(key)
         if array is None:
             raise OpscopeError(f"{key.io} {key.slot} of {node} in step {step}: {self._why(key)}")
         return array
 
-    def _why(self, key: Key) -> str:
+    def _why(self, key: ValueKey) -> str:
         """Return why there is no such value."""
         if self._kept.mode == NONE:
             return "value not kept: nothing is, with --keep none"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from opscope.calls import Calls, sources_in
 from opscope.events import Node, Phase, Source, Stack
 from opscope.read.checked import CALLS
-from opscope.read.graph import SourceLine, source_of
-from opscope.read.step_lines import LinksLine, StepLine
+from opscope.read.graph import StoredSource, source_of
+from opscope.read.step_lines import LinksLine, StoredStep
 
 Records = NDArray[np.void]
 Nodes = Mapping[int, Node]
@@ -28,7 +28,7 @@ class Links(NamedTuple):
 
     changes: array[int]
     crossings: array[int]
-    further: Mapping[int, list[SourceLine]]
+    further: Mapping[int, list[StoredSource]]
 
 
 _NO_LINKS = Links(array("q"), array("q"), {})
@@ -88,7 +88,7 @@ class LinkBook:
         further = self._of_step.get(last.step, _NO_LINKS).further.get(last.call, ())
         return [source_of(source, nodes) for source in further]
 
-    def of(self, line: StepLine, orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
+    def of(self, line: StoredStep, orders: Mapping[int, Sequence[int]], nodes: Nodes) -> Calls:
         """The calls of a step, from its line; steps that are alike in all have the same."""
         if self._shared_of[0] is not orders or self._shared_of[1] is not nodes:
             self._shared, self._shared_of = {}, (orders, nodes)
@@ -110,7 +110,7 @@ class LinkBook:
 
     def _made(
         self,
-        line: StepLine,
+        line: StoredStep,
         stretches: Sequence[Sequence[int]],
         orders: Mapping[int, Sequence[int]],
         nodes: Nodes,

@@ -17,7 +17,7 @@ from opscope.events import DATA_GRAPH, EVAL_GRAPH, IO, SETUP_GRAPH, Node, Phase,
 from opscope.names import PARAMETER, is_backward, is_optimizer, parent_of, type_in
 from opscope.read.checked import DamagedError, Fields
 from opscope.read.csv_lines import count_in
-from opscope.read.dump_files import Listed, list_directory
+from opscope.read.dump_files import ListedValue, list_directory
 from opscope.read.dump_names import FullNames, read_order
 from opscope.read.dump_statistic import Statistic, StatisticRow, kind_of, read_statistic
 from opscope.read.row_store import Records
@@ -198,7 +198,7 @@ class DumpRank:
         self._note(f"lines of {STATISTIC} that cannot be read{trouble}", statistic.damaged)
         parameters = [row.name for row in statistic.rows if row.op_type == PARAMETER]
         names = FullNames(self.orders.get(graph, ()), parameters)
-        found: dict[tuple[str, int, str, int], tuple[Listed | None, StatisticRow | None]] = {}
+        found: dict[tuple[str, int, str, int], tuple[ListedValue | None, StatisticRow | None]] = {}
         op_types: dict[tuple[str, int, str, int], str] = {}
         for row in statistic.rows:
             key = row.name, row.task, row.io, row.slot
@@ -316,7 +316,7 @@ def _known(columns: frozenset[str]) -> frozenset[str]:
 
 
 def _fill(record: Any, row: StatisticRow) -> None:
-    """The numbers of a row; what it lacks and can be told from the rest, from the rest."""
+    """Fill in the numbers of a row; work out what it lacks from the rest where possible."""
     numbers = dict.fromkeys(("min", "max", "mean", "mean_abs", "l2", "std"), math.nan)
     numbers |= row.numbers
     count = numbers["count"] = math.prod(row.shape)

@@ -20,7 +20,7 @@ _TABLES = (STATISTIC, MAPPING, OVERFLOW, SAMPLES)
 _PARTS = 10
 
 
-class Listed(NamedTuple):
+class ListedValue(NamedTuple):
     """One value: whose it is, as its name says, and where its elements are."""
 
     op_type: str
@@ -36,13 +36,13 @@ class Listed(NamedTuple):
 class Listing(NamedTuple):
     """The values of a directory, and the names of files that are nothing we know."""
 
-    values: list[Listed]
+    values: list[ListedValue]
     strange: list[str]
 
 
 def list_directory(directory: Path) -> Listing:
     """Everything that is saved in a directory, whichever way."""
-    values: list[Listed] = []
+    values: list[ListedValue] = []
     strange: list[str] = []
     long_names = _long_names(directory / MAPPING)
     for name, stored in _saved(directory, strange):
@@ -97,7 +97,7 @@ def _in_pack(name: str, stored: Stored) -> Stored:
     return stored._replace(dtype=dtype, shape=stored.shape[:-1])
 
 
-def _listed(name: str, stored: Stored) -> Listed | None:
+def _listed(name: str, stored: Stored) -> ListedValue | None:
     parts = name.split(".")
     if len(parts) != _PARTS:
         return None
@@ -105,7 +105,7 @@ def _listed(name: str, stored: Stored) -> Listed | None:
     call, place = count_in(task, 1 << 32), count_in(slot, 1 << 32)
     if io not in ("input", "output") or call is None or place is None:
         return None
-    return Listed(op_type, op_name, call, io, place, dtype, stored)
+    return ListedValue(op_type, op_name, call, io, place, dtype, stored)
 
 
 def _long_names(mapping: Path) -> dict[str, str]:

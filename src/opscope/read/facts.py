@@ -54,13 +54,13 @@ class Facts:
 
 def read_facts(rank: Path) -> Facts:
     """Read the facts of a rank; there are none if nothing was watched."""
-    reading = _Reading()
+    reading = _FactLines()
     for _ in checked_lines(rank / layout.FACTS, reading.take):
         pass
     return reading.facts
 
 
-class _Reading:
+class _FactLines:
     """Takes lines in their order, since one may be like another before it."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from opscope.calls import MOST_VARIANTS
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
 from opscope.read.checked import NODES, SLOTS, SMALL, Fields
 
-Nodes = dict[int, Node]
+KnownNodes = dict[int, Node]
 _PHASES = {str(phase): phase for phase in Phase}
 _NODE_NAMES = (
     *("name", "op_type", "op", "scope", "module_class"),
@@ -20,7 +20,9 @@ _NODE_TEXTS = itemgetter(*_NODE_NAMES)
 _FRAME = (str, int, str, bool)
 
 
-def with_nodes(known: Nodes, lines: Iterable[NodeLine], edges: Iterable[Ends]) -> Nodes:
+def with_nodes(
+    known: KnownNodes, lines: Iterable[UnlinkedNode], edges: Iterable[Ends]
+) -> KnownNodes:
     """Known nodes and those of more lines, by id, with all variants of their sources."""
     new = {line.node.id: line for line in lines}
     nodes = known | {number: line.node for number, line in new.items()}
@@ -43,8 +45,8 @@ class _Output(NamedTuple):
     slot: int
 
 
-SourceLine = _Output | Outside
-"""Return the source of an input as it stands in a file."""
+StoredSource = _Output | Outside
+"""The source of an input as it stands in a file."""
 
 
 class _Label(NamedTuple):
@@ -60,11 +62,11 @@ class Ends(NamedTuple):
     """Variants of the inputs of a node, and its outputs, as they stand in a file."""
 
     node: int
-    variants: list[list[SourceLine]]
+    variants: list[list[StoredSource]]
     labels: list[_Label]
 
 
-class NodeLine(NamedTuple):
+class UnlinkedNode(NamedTuple):
     """A line of a node: what it needs others for is still to be connected."""
 
     node: Node
@@ -85,7 +87,7 @@ def _is_frame(frame: Any) -> bool:
     return kinds == _FRAME and -SMALL <= frame[1] < SMALL
 
 
-def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
+def node_line(line: Fields, stacks: Mapping[int, Stack]) -> UnlinkedNode:
     """A node."""
     texts = line.several(_NODE_TEXTS) or tuple(line.text(name) for name in _NODE_NAMES)
     name, op_type, op, scope, module_class, parameter, gradient_of, phase_name = texts
@@ -109,7 +111,7 @@ def node_line(line: Fields, stacks: Mapping[int, Stack]) -> NodeLine:
         arguments=line.texts("arguments"),
     )
     ends = Ends(node.id, [sources_line(line)], _labels(line))
-    return NodeLine(node, line.node_or_none("forward"), ends)
+    return UnlinkedNode(node, line.node_or_none("forward"), ends)
 
 
 def edges_line(line: Fields) -> Ends:
@@ -120,7 +122,7 @@ def edges_line(line: Fields) -> Ends:
     return Ends(line.node("node"), [_sources_in(line, each) for each in variants], _labels(line))
 
 
-def sources_line(line: Fields) -> list[SourceLine]:
+def sources_line(line: Fields) -> list[StoredSource]:
     """The sources of a call."""
     return _sources_in(line, line.items("sources"))
 
@@ -140,7 +142,7 @@ def _label(output: Fields) -> _Label:
     )
 
 
-def _sources_in(line: Fields, sources: list[Any]) -> list[SourceLine]:
+def _sources_in(line: Fields, sources: list[Any]) -> list[StoredSource]:
     """Sources of a line; most are outputs of nodes, and taken as they are if they can be."""
     outputs = [_output_in(source) for source in sources]
     if None not in outputs:
@@ -159,13 +161,13 @@ def _output_in(source: Any) -> _Output | None:
     return _Output(node, slot) if is_there else None
 
 
-def _source_line(source: Fields) -> SourceLine:
+def _source_line(source: Fields) -> StoredSource:
     if "kind" in source:
         return Outside(source.text("kind"), source.text("name"), source.text("subject"))
     return _Output(source.node("node"), source.integer("slot", below=SLOTS))
 
 
-def _connect(node: Node, ends: Ends, nodes: Nodes) -> None:
+def _connect(node: Node, ends: Ends, nodes: KnownNodes) -> None:
     for variant in ends.variants[: MOST_VARIANTS - len(node.variants)]:
         node.variants.append([source_of(source, nodes) for source in variant])
     for label in ends.labels:
@@ -174,7 +176,7 @@ def _connect(node: Node, ends: Ends, nodes: Nodes) -> None:
         output.uninitialised = label.uninitialised
 
 
-def source_of(source: SourceLine, nodes: Mapping[int, Node]) -> Source:
+def source_of(source: StoredSource, nodes: Mapping[int, Node]) -> Source:
     """The source that a line tells of."""
     if isinstance(source, Outside):
         return source

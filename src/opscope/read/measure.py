@@ -19,7 +19,7 @@ from opscope.stats.two_tensors import Difference, difference_of_arrays
 
 Array = NDArray[Any]
 Range = tuple[float, float]
-Tolerance = tuple[float, float, bool]
+AllcloseTolerance = tuple[float, float, bool]
 """rtol, atol and whether NaN equals NaN."""
 
 
@@ -44,7 +44,9 @@ def count_in_range(array: Array, ends: Range) -> int:
     return int(np.count_nonzero((array >= ends[0]) & (array <= ends[1])))
 
 
-def compare(now: Array, before: Array, tolerance: Tolerance, threads: int = 1) -> Difference:
+def compare(
+    now: Array, before: Array, tolerance: AllcloseTolerance, threads: int = 1
+) -> Difference:
     """Return how far two arrays of one shape are apart."""
     library = load()
     one, other = _strided(now), _strided(before)

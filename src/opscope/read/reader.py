@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 BY = ("name", "line", "code", "op_type", "scope", "parameter")
 
 
-class Consumer(NamedTuple):
+class ConsumerSlot(NamedTuple):
     """A node that reads an output, and in which of its input slots."""
 
     node: Node
@@ -43,7 +43,7 @@ class Consumer(NamedTuple):
     """The slot of the output that it reads."""
 
 
-class Series(NamedTuple):
+class ValueSeries(NamedTuple):
     """One value over the steps, in their order."""
 
     rows: Records
@@ -184,7 +184,7 @@ class Reader:
         self.rank_of(node)
         return list(node.sources)
 
-    def consumers(self, node: Node) -> list[Consumer]:
+    def consumers(self, node: Node) -> list[ConsumerSlot]:
         """The nodes that read an output of this one, in the order of their ids."""
         self._require("edges")
         self.rank_of(node)
@@ -238,13 +238,13 @@ class Reader:
             raise OpscopeError(f"{node.name} has no {place.io} {slot} in step {step}")
         return found
 
-    def series(self, node: Node, io: str = "output", slot: int = 0) -> Series:
+    def series(self, node: Node, io: str = "output", slot: int = 0) -> ValueSeries:
         """The rows of one value over all steps, and the extremes of those left out.
 
         >>> run.series(node).rows["max"]  # doctest: +SKIP
         """
         rows, between = self.recording.rank(self.rank_of(node)).history({node.id})
-        return Series(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
+        return ValueSeries(_of_slot(rows, io, slot, "step"), _of_slot(between, io, slot, "first"))
 
     def scopes(self, rank: int | None = None) -> ScopeTree:
         """The scopes of a rank (the first one) as a tree."""
@@ -306,16 +306,16 @@ class Reader:
         return {n: number for number in ranks for n in ranks[number].nodes.values()}
 
     @property
-    def _consumers(self) -> dict[Node, list[Consumer]]:
+    def _consumers(self) -> dict[Node, list[ConsumerSlot]]:
         return self._once("consumers", self._find_consumers)
 
-    def _find_consumers(self) -> dict[Node, list[Consumer]]:
-        found: dict[Node, dict[Consumer, None]] = {}
+    def _find_consumers(self) -> dict[Node, list[ConsumerSlot]]:
+        found: dict[Node, dict[ConsumerSlot, None]] = {}
         for node in self._ranks_of_nodes:
             for sources in self._latest_sources.get(node, [node.sources]):
                 for slot, source in enumerate(sources):
                     if isinstance(source, Output):
-                        consumer = Consumer(node, slot, source.slot)
+                        consumer = ConsumerSlot(node, slot, source.slot)
                         found.setdefault(source.node, {})[consumer] = None
         return {node: list(consumers) for node, consumers in found.items()}
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Records = NDArray[np.void]
-Batch = tuple[int, Records]
+RankRecords = tuple[int, Records]
 """The number of a rank, and records of it."""
 
 _AT_A_TIME = 1 << 13
@@ -92,7 +92,7 @@ def _let_go(structure: Any) -> None:
     """Releasing is marked by an empty `release`, as the interface demands."""
     held = _held.pop(structure.contents.private_data or 0, None)
     structure.contents.release = type(structure.contents.release)()
-    if isinstance(held, _Reading):
+    if isinstance(held, _StreamReading):
         held.end()
 
 
@@ -104,7 +104,7 @@ class RecordStream:
     """Some columns of records; each time it is read, `batches` is called for them anew."""
 
     def __init__(
-        self, columns: Mapping[str, np.dtype[Any]], batches: Callable[[], Iterator[Batch]]
+        self, columns: Mapping[str, np.dtype[Any]], batches: Callable[[], Iterator[RankRecords]]
     ) -> None:
         self._types = {_RANK: np.dtype(np.int32), **columns}
         self._batches = batches
@@ -112,7 +112,7 @@ class RecordStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """A capsule with a stream; whoever takes it releases it."""
-        reading = _Reading(self._types, self._batches())
+        reading = _StreamReading(self._types, self._batches())
         stream = _Stream(
             reading.get_schema, reading.get_next, reading.get_error, _release_stream, None
         )
@@ -122,19 +122,19 @@ class RecordStream:
         return _capsule(ctypes.addressof(stream), b"arrow_array_stream", None)
 
     def close(self) -> None:
-        """Nobody reads any more: let go of streams that were taken and not released."""
+        """Let go of streams that were taken and not released, as nobody reads any more."""
         for number in self._given:
             reading = _held.pop(number, None)
             if reading is not None:
                 reading.end()
 
 
-class _Reading:
+class _StreamReading:
     """One time that a stream is read."""
 
-    def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[Batch]) -> None:
+    def __init__(self, types: dict[str, np.dtype[Any]], batches: Iterator[RankRecords]) -> None:
         self._types = types
-        self._batches: Iterator[Batch] = (
+        self._batches: Iterator[RankRecords] = (
             (rank, records[begin : begin + _AT_A_TIME])
             for rank, records in batches
             for begin in range(0, len(records), _AT_A_TIME)

@@ -31,7 +31,7 @@ _APART = 16
 """Rows of which there are fewer than one in so many are read one by one."""
 
 
-class Part:
+class RowPart:
     """One file of rows, closed or as far as it is written."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Part:
             return self._rows.read(which)
         return taken(self.records, which)
 
-    def _mended(self) -> Part:
+    def _mended(self) -> RowPart:
         """The same with an index that was made here, since the one on disk says what is not so."""
         self._index = build_index(self.records)
         return self
@@ -159,15 +159,15 @@ class _Opened:
             os.close(self.descriptor)
 
 
-def open_part(file: StatFile, earlier: Part | None, is_last: bool) -> Part:
+def open_part(file: StatFile, earlier: RowPart | None, is_last: bool) -> RowPart:
     """A file of rows as it is now; FileNotFoundError if it was thinned away meanwhile."""
     content = _index_in(file)
     if is_last and not content:
         before = earlier.records if earlier is not None else np.empty(0, ROW_DTYPE)
-        return Part(file, _follow(file.rows, before))
+        return RowPart(file, _follow(file.rows, before))
     rows = _Opened(file.rows)
     index = decode_index(content, rows.count, again=lambda: _map_of(file.index))
-    return Part(file, rows, index, _extremes(file) if file.level else None)
+    return RowPart(file, rows, index, _extremes(file) if file.level else None)
 
 
 def _extremes(file: StatFile) -> _Opened | None:

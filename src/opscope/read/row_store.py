@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
 from opscope.messages import say_once
-from opscope.read.row_part import Part, open_part
+from opscope.read.row_part import RowPart, open_part
 from opscope.regular import why
 from opscope.rundir.stat_files import StatFile, stat_files
 from opscope.rundir.thinning import join_between
@@ -29,7 +29,7 @@ class RowStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._parts: tuple[Part, ...] | None = None
+        self._parts: tuple[RowPart, ...] | None = None
 
     def refresh(self) -> None:
         """Take in what has been written since."""
@@ -37,7 +37,7 @@ class RowStore:
             self._parts = self._load(self._parts or ())
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[RowPart, ...]:
         """The files there are, oldest first."""
         parts = self._parts
         if parts is None:
@@ -76,7 +76,7 @@ class RowStore:
         for part in self.parts:
             yield part.between
 
-    def _load(self, known: tuple[Part, ...]) -> tuple[Part, ...]:
+    def _load(self, known: tuple[RowPart, ...]) -> tuple[RowPart, ...]:
         """Open what is there; a file that has just been thinned is looked for anew."""
         for _ in range(_ATTEMPTS):
             try:
@@ -85,9 +85,9 @@ class RowStore:
                 gone = error
         raise OpscopeError(f"{self._directory} changes faster than it can be read: {gone}")
 
-    def _open_all(self, known: dict[StatFile, Part]) -> tuple[Part, ...]:
+    def _open_all(self, known: dict[StatFile, RowPart]) -> tuple[RowPart, ...]:
         files = stat_files(self._directory)
-        parts: list[Part] = []
+        parts: list[RowPart] = []
         for file in files:
             earlier = known.get(file)
             if earlier is not None and earlier.is_final:
@@ -103,17 +103,17 @@ class RowStore:
 
 
 def _all_rows(
-    parts: Sequence[Part], nodes: Collection[int] | None, steps: Collection[int] | None
+    parts: Sequence[RowPart], nodes: Collection[int] | None, steps: Collection[int] | None
 ) -> Records:
     return joined([rows for rows in _rows_by_part(parts, nodes, steps) if len(rows)])
 
 
 def _rows_by_part(
-    parts: Sequence[Part], nodes: Collection[int] | None, steps: Collection[int] | None
+    parts: Sequence[RowPart], nodes: Collection[int] | None, steps: Collection[int] | None
 ) -> Iterator[Records]:
     for part in parts:
         yield part.stats(nodes, steps)
 
 
-def _all_between(parts: Sequence[Part], nodes: Collection[int] | None) -> Records:
+def _all_between(parts: Sequence[RowPart], nodes: Collection[int] | None) -> Records:
     return join_between([part.between_of(nodes) for part in parts])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from opscope.calls import Calls
 from opscope.errors import OpscopeError
-from opscope.events import Frame, Loss, Node, Stack, StepRecord
+from opscope.events import Frame, LossRecord, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
 from opscope.read.checked import Fields, checked_tail, shown
 from opscope.read.facts import Facts, read_facts
@@ -20,7 +20,7 @@ from opscope.read.row_store import Records, RowStore
 from opscope.read.state import State, overall, rank_state
 from opscope.read.step_lines import (
     LossLine,
-    StepLine,
+    StoredStep,
     links_line,
     order_line,
     shape_line,
@@ -326,7 +326,7 @@ class Rank:
         return known + [_step(line, links.of(line, orders, nodes), nodes) for line in lines]
 
 
-def _step(line: StepLine, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
+def _step(line: StoredStep, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
     return StepRecord(
         step=line.step,
         calls=calls,
@@ -337,10 +337,10 @@ def _step(line: StepLine, calls: Calls, nodes: dict[int, Node]) -> StepRecord:
     )
 
 
-def _loss(line: LossLine, calls: Calls, nodes: dict[int, Node]) -> Loss:
+def _loss(line: LossLine, calls: Calls, nodes: dict[int, Node]) -> LossRecord:
     node = None if line.node is None else nodes.get(line.node)
     call = line.call if line.call is not None and line.call < len(calls) else None
-    return Loss(line.value, node, call)
+    return LossRecord(line.value, node, call)
 
 
 def _what_it_is(path: Path) -> str:

@@ -15,7 +15,7 @@ from opscope.read.row_store import Records
 from opscope.read.uncollected import uncollected
 from opscope.stats.record import INT, OUTPUT, UINT
 
-Numbers = NDArray[np.float64]
+ScopeNumbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Aggregates:
     """One number per scope, over its own nodes and those of the scopes in it."""
 
     rows: NDArray[np.int64]
-    min: Numbers
+    min: ScopeNumbers
     """NaN where there is none."""
-    max: Numbers
+    max: ScopeNumbers
     nan: NDArray[np.int64]
     inf: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -136,7 +136,7 @@ def _parameters_of(node: Node) -> set[str]:
     return (names | {node.parameter, node.gradient_of}) - {""}
 
 
-def ends(rows: Records, places: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+def ends(rows: Records, places: NDArray[np.intp]) -> tuple[ScopeNumbers, ScopeNumbers]:
     """The least and the largest element of each row as floats."""
     kind = rows["kind"][places]
     low, high = rows["min"][places].copy(), rows["max"][places].copy()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from opscope.calls import MOST_FURTHER
 from opscope.read.checked import CALLS, NODES, SMALL, Fields
-from opscope.read.graph import SourceLine, sources_line
+from opscope.read.graph import StoredSource, sources_line
 from opscope.value_type import ValueType
 
 _SIZES = 1 << 63
@@ -23,7 +23,7 @@ def order_line(line: Fields) -> tuple[int, list[int]]:
     return line.integer("id"), line.integers("nodes", NODES)
 
 
-class StepLine(NamedTuple):
+class StoredStep(NamedTuple):
     """A step as it stands in a file."""
 
     step: int
@@ -45,9 +45,9 @@ class LossLine(NamedTuple):
     call: int | None
 
 
-def step_line(line: Fields) -> StepLine:
+def step_line(line: Fields) -> StoredStep:
     """Return what is known of a step."""
-    return StepLine(
+    return StoredStep(
         step=line.integer("step", -SMALL, SMALL),
         operators=line.integer("operators", below=CALLS),
         passes=line.integer("passes", 1, CALLS),
@@ -66,7 +66,7 @@ class LinksLine(NamedTuple):
     like: int | None
     changes: list[int]
     crossings: list[int]
-    further: dict[int, list[SourceLine]]
+    further: dict[int, list[StoredSource]]
     """By call: its sources, where they are told call by call."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.read.question import Chosen, Question, choose, understand
-from opscope.read.record_stream import Batch, RecordStream
+from opscope.read.record_stream import RankRecords, RecordStream
 from opscope.read.recording import RankReader, Recording
 from opscope.read.table_lines import create_table, lines_of
 from opscope.rundir.thinning import BETWEEN_DTYPE
@@ -139,7 +139,7 @@ class Tables:
             self._make_gaps(ranks)
 
     def _make_rows(self, question: Question, ranks: Sequence[RankReader]) -> None:
-        """The rows, or those that a question leaves of them."""
+        """Make a table of the rows, or of those that a question leaves of them."""
         chosen = Chosen(None, None)
         if question.conditions:
             self._make_row_steps(ranks)
@@ -151,9 +151,9 @@ class Tables:
         self,
         name: str,
         columns: Mapping[str, np.dtype[Any]],
-        batches: Callable[[], Iterator[Batch]],
+        batches: Callable[[], Iterator[RankRecords]],
     ) -> None:
-        """A view of records in which NaN, which stands for none, is null."""
+        """Make a view of records in which NaN, which stands for none, is null."""
         self._streams.append(RecordStream(columns, batches))
         self.connection.register(f"all_{name}", self._streams[-1])
         nulls = ", ".join(
@@ -228,7 +228,7 @@ def _stats_view(ranks: Sequence[RankReader], has_passes: bool, columns: Collecti
     )
 
 
-def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[Batch]:
+def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[RankRecords]:
     for rank in ranks:
         nodes = None if chosen.nodes is None else chosen.nodes.get(rank.number, set())
         steps = None if chosen.steps is None else chosen.steps.get(rank.number, set())
@@ -236,7 +236,7 @@ def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[Batch]:
             yield rank.number, records
 
 
-def _extremes(ranks: Sequence[RankReader]) -> Iterator[Batch]:
+def _extremes(ranks: Sequence[RankReader]) -> Iterator[RankRecords]:
     return ((rank.number, records) for rank in ranks for records in rank.parts_of_between())
 
 

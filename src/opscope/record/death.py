@@ -59,7 +59,7 @@ class DeathWatch:
         self._replace(threading, "excepthook", self._thread_hook)
 
     def move(self, directory: Path) -> None:
-        """The recording is in another folder from now on."""
+        """Write to another folder from now on."""
         self._directory = directory
         self._prepare_witness()
 
@@ -82,7 +82,7 @@ class DeathWatch:
             self._stacks = None
 
     def leave_to_parent(self) -> None:
-        """In a forked child: what was replaced goes back; handlers of signals only hand on."""
+        """Undo what was replaced, in a forked child; handlers of signals only hand on."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()

@@ -9,7 +9,7 @@ from opscope.events import DATA_GRAPH, EVAL_GRAPH, SETUP_GRAPH, TRAINING_GRAPH
 from opscope.names import attribute_of
 from opscope.record.edges import InputFrom
 from opscope.record.lines import code_at
-from opscope.record.reading import Operator
+from opscope.record.reading import OperatorCall
 
 _GRAPHS = {"eval": EVAL_GRAPH, "setup": SETUP_GRAPH, "data": DATA_GRAPH}
 _STEPS = 2
@@ -23,7 +23,7 @@ class RecordedGraph:
     """The operators of one graph, each once, in the order of their first call."""
 
     number: int
-    nodes: dict[str, Operator] = field(default_factory=dict)
+    nodes: dict[str, OperatorCall] = field(default_factory=dict)
 
     @property
     def numbers(self) -> dict[int, int]:
@@ -32,7 +32,7 @@ class RecordedGraph:
         return {each.node: number for number, each in found if each.node is not None}
 
 
-def graphs_of(operators: Sequence[Operator]) -> list[RecordedGraph]:
+def graphs_of(operators: Sequence[OperatorCall]) -> list[RecordedGraph]:
     """The graphs of the last steps that are in a ring."""
     found: dict[int, RecordedGraph] = {}
     latest: dict[int, int] = {}
@@ -60,7 +60,7 @@ def render(graph: RecordedGraph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _operator(number: int, each: Operator, numbers: dict[int, int]) -> Iterator[str]:
+def _operator(number: int, each: OperatorCall, numbers: dict[int, int]) -> Iterator[str]:
     first = f"<Tensor[{each.dtype}], {each.numel} elements>" if each.dtype else "<None>"
     inputs = ", ".join(_input(source, number, numbers) for source in each.inputs)
     yield (
@@ -87,7 +87,7 @@ def _input(source: InputFrom, number: int, numbers: dict[int, int]) -> str:
     return f"%{place}[{source.slot}]" if source.slot else f"%{place}"
 
 
-def source_lines(each: Operator) -> Iterator[str]:
+def source_lines(each: OperatorCall) -> Iterator[str]:
     """The lines of the user's code that an operator comes from, the innermost first."""
     for frame in each.source:
         yield f"# In file {frame.file}({frame.line})/{code_at(frame.file, frame.line)}/"

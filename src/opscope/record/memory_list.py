@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opscope.record.reading import Operator
+from opscope.record.reading import OperatorCall
 
 _HEAD = "step\tsequence\taddress\tbytes\tdevice\tdtype\tfinished\tvalue\toperator"
 
 
-def memory_list(operators: Sequence[Operator]) -> str:
+def memory_list(operators: Sequence[OperatorCall]) -> str:
     """The text of the file: operators in their order, each with its storages."""
     made = _made(operators)
     lines = [_HEAD]
@@ -25,10 +25,10 @@ def memory_list(operators: Sequence[Operator]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _made(operators: Sequence[Operator]) -> dict[int, dict[int, Operator]]:
+def _made(operators: Sequence[OperatorCall]) -> dict[int, dict[int, OperatorCall]]:
     """By operator and slot: the first that read that output, whose first input's storage it is."""
     latest: dict[int, int] = {}
-    found: dict[int, dict[int, Operator]] = {}
+    found: dict[int, dict[int, OperatorCall]] = {}
     for each in operators:
         source = each.inputs[0] if each.inputs else None
         if source is not None and source.node in latest and each.bytes:
@@ -39,7 +39,7 @@ def _made(operators: Sequence[Operator]) -> dict[int, dict[int, Operator]]:
     return found
 
 
-def _line(owner: Operator, seen: Operator, value: str) -> str:
+def _line(owner: OperatorCall, seen: OperatorCall, value: str) -> str:
     """One storage of an operator, as another, or it itself, has seen it."""
     return (
         f"{owner.step}\t{owner.sequence}\t{seen.address:#x}\t{seen.bytes}\t{seen.device}\t"

@@ -8,7 +8,7 @@ from opscope.dump.format.graph import Graph, TensorTypes
 from opscope.events import Frame, Node, Output, Outside, Phase, Source, Stack
 from opscope.record.edges import InputFrom
 from opscope.record.graphs import RecordedGraph
-from opscope.record.reading import Operator
+from opscope.record.reading import OperatorCall
 
 
 def encode_graph(graph: RecordedGraph) -> bytes:
@@ -23,7 +23,7 @@ def encode_graph(graph: RecordedGraph) -> bytes:
     return onnx_model.encode(Graph(graph.number, nodes, TensorTypes()), __version__)
 
 
-def _node(number: int, graph: int, name: str, each: Operator) -> Node:
+def _node(number: int, graph: int, name: str, each: OperatorCall) -> Node:
     return Node(
         id=number,
         graph=graph,

@@ -14,8 +14,7 @@ from opscope.record.places import FACTS_FILE, REPORT_FILE, read_json, recordings
 from opscope.record.rank_report import REPORT_FORMAT, rank_report
 from opscope.record.ranks import compare
 from opscope.record.reading import RingReader
-from opscope.record.render_html import render_html
-from opscope.record.render_text import render_terminal
+from opscope.record.report_form import is_sound
 from opscope.record.ring import RING_FILE
 from opscope.regular import is_file
 
@@ -50,7 +49,7 @@ def _rank(folder: Path) -> dict[str, Any]:
         export_if_left(folder)
     written = read_json(folder / REPORT_FILE)
     ring = RingReader.open(folder / RING_FILE) if is_file(folder / RING_FILE) else None
-    if ring is None or (ring.state == shared.RING_EXPORTED and _is_sound(written)):
+    if ring is None or (ring.state == shared.RING_EXPORTED and is_sound(written)):
         return _checked(written, folder)
     facts = read_json(folder / FACTS_FILE)
     cause, exception = cause_of(ring, facts, folder)
@@ -61,17 +60,6 @@ def _rank(folder: Path) -> dict[str, Any]:
 def _checked(written: dict[str, Any], folder: Path) -> dict[str, Any]:
     if written.get("format") != REPORT_FORMAT:
         raise OpscopeError(f"{folder / REPORT_FILE} is no report of this version of opscope")
-    if not _is_sound(written):
+    if not is_sound(written):
         raise OpscopeError(f"{folder / REPORT_FILE} is damaged, and there is no ring beside it")
     return written
-
-
-def _is_sound(written: dict[str, Any]) -> bool:
-    """Tell whether a report has all that is shown of one; a ring beside it has the same."""
-    try:
-        report = compare([written])
-        render_terminal(report)
-        render_html(report, {})
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError):
-        return False
-    return True

@@ -37,12 +37,12 @@ from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
 from opscope.record.ring import Ring
-from opscope.record.step_facts import StepFacts
+from opscope.record.step_facts import StepFactsRecorder
 
 _compiling = torch.compiler.is_compiling
 
 
-class _State(threading.local):
+class _ThreadScope(threading.local):
     """The scope a thread is in, and how deep it is in module calls and backward."""
 
     def __init__(self, root: Scope) -> None:
@@ -54,7 +54,7 @@ class _State(threading.local):
 class Program:
     """Tells the recorder of modules, phases and steps, from `install` to `uninstall`."""
 
-    def __init__(self, writer: Any, ring: Ring, facts: StepFacts) -> None:
+    def __init__(self, writer: Any, ring: Ring, facts: StepFactsRecorder) -> None:
         self._writer = writer
         self._ring = ring
         self._facts = facts
@@ -62,7 +62,7 @@ class Program:
         self._leave: Callable[[int], object] = getattr(writer, "leave", writer.enter)
         self._root = Scope(ROOT, None, "")
         self._numbers: dict[Scope, int] = {}
-        self._state = _State(self._root)
+        self._state = _ThreadScope(self._root)
         self._clock = StepClock(self._end_step)
         self._patches: Patches = Patches()
         self._hooks: list[Any] = []
@@ -104,7 +104,7 @@ class Program:
         self._hooks.clear()
 
     def mark_step(self) -> None:
-        """The script says that a step ends here."""
+        """End the step here, as the script says."""
         self._clock.mark()
 
     # ------------------------------------------------------------------ modules

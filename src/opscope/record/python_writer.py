@@ -22,7 +22,7 @@ MODULE = "nn.Module"
 """The name that module calls have in place of an operator's."""
 
 
-class _State(threading.local):
+class _ThreadCalls(threading.local):
     def __init__(self) -> None:
         self.scope = 0
         self.phase = shared.SETUP
@@ -37,7 +37,7 @@ class PythonWriter:
         self._ring: Ring | None = None
         self._names: dict[tuple[int, str], int] = {}
         self._counts: dict[int, int] = {}
-        self._state = _State()
+        self._state = _ThreadCalls()
         self._lock = threading.Lock()
         self._pid = 0
 
@@ -50,10 +50,10 @@ class PythonWriter:
         self._ring = None
 
     def observe(self, on: bool) -> None:
-        """Operators cannot be seen."""
+        """Do nothing: without native code operators cannot be seen."""
 
     def mute(self, by: int) -> None:
-        """Nothing of ours would be recorded."""
+        """Do nothing: no code of ours would be recorded."""
 
     def name(self, kind: int, text: str) -> int:
         """The number of a name of some kind."""
@@ -111,7 +111,7 @@ class PythonWriter:
         return before
 
     def leave(self, scope: int) -> None:
-        """A module has returned; `scope` is what `enter` returned."""
+        """Note that a module has returned; `scope` is what `enter` returned."""
         state, ring = self._state, self._ring
         state.scope = scope
         if ring is None or not state.open:

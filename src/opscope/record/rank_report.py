@@ -6,7 +6,7 @@ from typing import Any
 
 from opscope.record.cause import Cause
 from opscope.record.lines import code_at
-from opscope.record.reading import Operator, RingReader
+from opscope.record.reading import OperatorCall, RingReader
 
 REPORT_FORMAT = 1
 _LAST = 40
@@ -53,14 +53,14 @@ def rank_report(
     }
 
 
-def _failed(ring: RingReader) -> Operator | None:
+def _failed(ring: RingReader) -> OperatorCall | None:
     """The last operator, if it raised: an exception begins there."""
     last = ring.operators[-1] if ring.operators else None
     return last if last is not None and last.raised else None
 
 
 def _where(
-    shown: Operator | None, failed: Operator | None, exception: dict[str, Any] | None
+    shown: OperatorCall | None, failed: OperatorCall | None, exception: dict[str, Any] | None
 ) -> dict[str, Any] | None:
     """The line of the user's code it ended at: an exception's own, unless an operator raised."""
     if failed is None and exception is not None:
@@ -72,7 +72,7 @@ def _where(
     return None if shown is None else _source(shown)
 
 
-def operator_json(each: Operator, ring: RingReader) -> dict[str, Any]:
+def operator_json(each: OperatorCall, ring: RingReader) -> dict[str, Any]:
     """One operator."""
     shown: dict[str, Any] = {
         "name": each.name,
@@ -99,7 +99,7 @@ def operator_json(each: Operator, ring: RingReader) -> dict[str, Any]:
     return shown
 
 
-def _source(each: Operator) -> dict[str, Any] | None:
+def _source(each: OperatorCall) -> dict[str, Any] | None:
     if not each.source:
         return None
     first, *outer = each.source

@@ -63,7 +63,7 @@ class Marker(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorCall:
     """One call of an operator, as the ring has it."""
 
     sequence: int
@@ -106,7 +106,7 @@ class Operator:
 
 
 @dataclass
-class Names:
+class RecordedNames:
     """The names that numbers in records stand for, by kind and number."""
 
     by_kind: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -174,9 +174,9 @@ class RingReader:
         return (self.number("started_real") + since) / 1e9
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> RecordedNames:
         """All names, as far as they are whole."""
-        names = Names()
+        names = RecordedNames()
         at = shared.RING_HEADER_BYTES
         end = at + min(self.number("names_used"), self.sizes.names_bytes)
         while at + shared.NAME_HEAD_BYTES <= end:
@@ -217,7 +217,7 @@ class RingReader:
         return kept[np.argsort(kept["sequence"], kind="stable")]
 
     @cached_property
-    def operators(self) -> list[Operator]:
+    def operators(self) -> list[OperatorCall]:
         """The latest operators in the ring, oldest first, with their names."""
         counts: dict[tuple[int, ...], int] = {}
         found = []
@@ -227,7 +227,7 @@ class RingReader:
             found.append(self._operator(record, index))
         return found
 
-    def operator(self, sequence: int) -> Operator | None:
+    def operator(self, sequence: int) -> OperatorCall | None:
         """One operator, as it is in `operators`, or one that is too old for that."""
         records = self.records
         at = int(np.searchsorted(records["sequence"], sequence))
@@ -238,7 +238,7 @@ class RingReader:
         alike = [records[name][first:at] == records[name][at] for name in _SAME]
         return self._operator(records[at], int(np.logical_and.reduce(alike).sum()))
 
-    def _operator(self, record: np.void, index: int) -> Operator:
+    def _operator(self, record: np.void, index: int) -> OperatorCall:
         names = self.names
         op = names.of(shared.NAME_OPERATOR, int(record["op"])) or "(unknown)"
         scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
@@ -246,7 +246,7 @@ class RingReader:
         flags, end = int(record["flags"]), int(record["end"])
         number = int(record["node"]) - 1 if record["node"] else None
         node = "" if number is None else names.of(shared.NAME_NODE, number)
-        made = Operator(
+        made = OperatorCall(
             sequence=int(record["sequence"]),
             step=int(record["step"]),
             op=op,
@@ -293,7 +293,7 @@ class RingReader:
         return known
 
     @property
-    def last_operator(self) -> Operator | None:
+    def last_operator(self) -> OperatorCall | None:
         """The one in flight, the latest if there are several, else the last that ran."""
         in_flight = self.in_flight
         if in_flight:
@@ -301,7 +301,7 @@ class RingReader:
         return self.operators[-1] if self.operators else None
 
     @property
-    def in_flight(self) -> list[Operator]:
+    def in_flight(self) -> list[OperatorCall]:
         """Operators that had begun and not ended."""
         return [each for each in self.operators if not each.end_ns]
 

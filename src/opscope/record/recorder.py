@@ -81,7 +81,7 @@ class Recorder:
         import opscope.record.onnx_graph  # noqa: F401
         from opscope.capture.stacks import is_user_file
         from opscope.record.program import Program
-        from opscope.record.step_facts import StepFacts
+        from opscope.record.step_facts import StepFactsRecorder
 
         self.ring = self._open_ring()
         native = load(torch)
@@ -94,7 +94,7 @@ class Recorder:
         self._death.on_thread_failure = self._thread_failed
         self._death.begin()
         self._write_facts()
-        self._steps = StepFacts(self.ring, self.writer.mute)
+        self._steps = StepFactsRecorder(self.ring, self.writer.mute)
         self.program = Program(self.writer, self.ring, self._steps)
         self.program.on_step_end = self._step_ended
         self.program.install()
@@ -104,7 +104,7 @@ class Recorder:
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _prepare_good_end(self) -> None:
-        """Nothing is to be left of what ends well, which is known when Python is gone."""
+        """Have the recording removed if all ends well, which is known when Python is gone."""
         if self.folder is None or not hasattr(self.writer, "remove_after_good_end"):
             return
         names = (RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
@@ -112,7 +112,7 @@ class Recorder:
         self.writer.remove_after_good_end([os.fsencode(path) for path in paths])
 
     def _settle_rank(self) -> None:
-        """Training begins: the rank is known by now, and may not be what the environment said."""
+        """Settle on the rank as training begins: the environment may have said another."""
         rank = current_rank()
         if rank == self._rank or self.folder is None:
             return
@@ -192,7 +192,7 @@ class Recorder:
         return self.writer.links() if hasattr(self.writer, "links") else (0, 0)
 
     def name_node(self, node: Node) -> None:
-        """The capture has seen a call site for the first time."""
+        """Name a call site that the capture has seen for the first time."""
         self.writer.put_name(shared.NAME_NODE, node.id, node.name)
         if self.ring["names_used"] > self.ring["names_bytes"] // 2:
             return  # names matter more than what follows
@@ -203,7 +203,7 @@ class Recorder:
         self.writer.put_name(shared.NAME_LINES, node.id, lines)
 
     def mark_step(self) -> None:
-        """The script says that a step ends here."""
+        """End the step here, as the script says."""
         self.program.mark_step()
 
     def _step_ended(self, step: int) -> None:
@@ -216,13 +216,13 @@ class Recorder:
             self._death.dump_stacks()
 
     def _thread_failed(self, error: BaseException, thread: str) -> None:
-        """An exception has ended a thread; the program may go on, or hang for want of it."""
+        """Note an exception that ended a thread; the program may go on, or hang without it."""
         self.note_exception(error, thread)
         if self._exception is not None:
             self._export(self._cause())
 
     def note_exception(self, error: BaseException, thread: str = "") -> None:
-        """Training ends with this exception; the first counts, unless it ended a thread only."""
+        """Note the exception that training ends with; the first counts, unless a thread's."""
         known = self._exception
         if os.getpid() != self._pid or (known is not None and (thread or not known["thread"])):
             return
@@ -245,14 +245,14 @@ class Recorder:
     # ------------------------------------------------------------------ the end
 
     def withdraw(self) -> None:
-        """The ranks of this run are other processes: make room for them."""
+        """Make room for the ranks of this run, which are other processes."""
         self.writer.observe(False)
         self.program.uninstall()
         self._close()
         self._remove()
 
     def finish(self, hit: str = "", process_ends: bool = True) -> None:
-        """Training is over: by a hit, by what was noted, or well."""
+        """Finish the recording: training has ended by a hit, by what was noted, or well."""
         if os.getpid() != self._pid:
             return
         cause = Cause(HIT, f"stopped by a hit: {hit}") if hit else self._cause()
@@ -303,7 +303,7 @@ class Recorder:
         return True
 
     def _export_device_memory(self, folder: Path) -> None:
-        """The allocator's own list, where a GPU is in use."""
+        """Write the allocator's own list, where a GPU is in use."""
         import torch
 
         if torch.cuda.is_initialized():
@@ -319,7 +319,7 @@ class Recorder:
             self._lock.release()
 
     def _remove(self) -> None:
-        """Nothing is left of what ended well."""
+        """Remove the recording of a training that ended well."""
         if self.folder is None:
             return
         with contextlib.suppress(OSError):
@@ -329,7 +329,7 @@ class Recorder:
                 folder.rmdir()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: the ring is the parent's."""
+        """Leave the ring to the parent, in a forked child."""
         with contextlib.suppress(Exception):
             self.program.uninstall()
             self._death.leave_to_parent()

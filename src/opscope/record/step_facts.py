@@ -32,7 +32,7 @@ _PATIENCE = 8
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Number:
+class PendingNumber:
     """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -54,12 +54,12 @@ class _Late:
 
     number: int
     facts: dict[str, Any]
-    losses: list[Number]
-    norm: Number | None
+    losses: list[PendingNumber]
+    norm: PendingNumber | None
     is_written: bool = False
 
 
-class StepFacts:
+class StepFactsRecorder:
     """Collects the facts of the step under way and writes them to the ring."""
 
     def __init__(self, ring: Ring, mute: Any) -> None:
@@ -69,8 +69,8 @@ class StepFacts:
         self._began = time.perf_counter()
         self._evaluated = 0.0
         self._facts: dict[str, Any] = {}
-        self._losses: list[Number] = []
-        self._norm: Number | None = None
+        self._losses: list[PendingNumber] = []
+        self._norm: PendingNumber | None = None
         self._late: deque[_Late] = deque()
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.batch: list[tuple[str, Tensor]] = []
@@ -87,21 +87,21 @@ class StepFacts:
             self._mute(-1)
 
     def begin(self, step: int) -> None:
-        """A step begins."""
+        """Begin the facts of a step."""
         self._ring["step"] = step
         self._facts = {"step": step, "time": round(time.time(), 3)}
         self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
     def add_evaluated(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
-        """A batch of an evaluation has come, which may be one of thousands in a step."""
+        """Note a batch of an evaluation, which may be one of thousands in a step."""
         now = time.perf_counter()
         if now - self._evaluated >= _EVALUATED_S:
             self.add_batch(tensors)
             self._evaluated = now
 
     def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
-        """A batch has come: note it at once, for it may be what the step dies of."""
+        """Note a batch at once, for it may be what the step dies of."""
         new = [
             (name, tensor)
             for name, tensor in tensors[:_MOST_TENSORS]
@@ -133,36 +133,36 @@ class StepFacts:
         return self._ring.put_blob(blob, about.encode(), parts)
 
     def _put_random(self) -> None:
-        """The states of torch's generators before the step; those of others take too long."""
+        """Write the states of torch's generators; those of others take too long."""
         states = [("torch", torch.get_rng_state())]
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
             states.append(("cuda", torch.cuda.get_rng_state()))
         self._put("random", states)
 
     def add_losses(self, roots: Sequence[Any]) -> None:
-        """A backward begins at these."""
+        """Note the losses that a backward begins at."""
         with self.quietly():
             self._losses += [
-                Number(root)
+                PendingNumber(root)
                 for root in roots
                 if isinstance(root, Tensor) and root.numel() == 1 and root.layout == torch.strided
             ]
 
     def add_norm(self, norm: Any) -> None:
-        """The script has computed the norm of all gradients, to clip them."""
+        """Note the norm of all gradients, which the script has computed to clip them."""
         if isinstance(norm, Tensor) and norm.numel() == 1:
             with self.quietly():
-                self._norm = Number(norm)
+                self._norm = PendingNumber(norm)
 
     def add_rates(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
+        """Note the learning rates of an optimizer that is about to step."""
         rates = [group.get("lr") for group in optimizer.param_groups]
         plain = [float(rate) for rate in rates[:8] if isinstance(rate, int | float)]
         if plain:
             self._facts["lr"] = plain[0] if len(set(plain)) == 1 else plain
 
     def end(self) -> None:
-        """The step is over."""
+        """Write the facts of the step, which is over."""
         facts = self._facts
         facts["seconds"] = round(time.perf_counter() - self._began, 6)
         facts["rss"] = self._resident()

@@ -60,7 +60,7 @@ def written_run_id(run: Path) -> str | None:
 
 
 def move_aside(rank: Path) -> None:
-    """A parent that recorded as this rank before the real rank was started has left its files."""
+    """Move the files aside that a parent left as this rank before the real one started."""
     if rank.exists() and not is_held(rank / layout.LOCK):
         number = 0
         while (target := rank.with_name(f"{rank.name}.before{number or ''}")).exists():

@@ -25,7 +25,7 @@ from opscope.rundir.thinning import (
     BETWEEN_BYTES,
     BETWEEN_DTYPE,
     EveryOther,
-    Steps,
+    StepNumbers,
     join_between,
     steps_in,
     thin,
@@ -46,7 +46,7 @@ class _Closed:
     rows: int
     size: int
     """Bytes of rows, index and extremes."""
-    steps: Steps
+    steps: StepNumbers
     """Those it has rows of, in order."""
     records: Records | None = None
     """Its rows, while a device may still fill in some of them."""
@@ -69,7 +69,7 @@ class RowHistory:
         """The number of rows not known at all any more."""
 
     def add(self, file: StatFile, records: Records) -> None:
-        """A segment was closed, and has these rows."""
+        """Take in the rows of a segment that was closed."""
         size = len(records) * ROW_BYTES
         closed = _Closed(file, len(records), size, steps_in(records), records)
         self._files.append(closed)
@@ -79,7 +79,7 @@ class RowHistory:
             self._unsettled.append(closed)
 
     def settle(self, step: int | None = None) -> None:
-        """Nothing fills in rows up to this step any more, or any row at all."""
+        """Settle the rows up to this step, or all: nothing fills them in any more."""
         waiting, self._unsettled = self._unsettled, []
         for closed in waiting:
             records = closed.records

@@ -154,13 +154,13 @@ class Complaints:
         self._count = 0
 
     def add(self, text: str) -> None:
-        """Something more is wrong."""
+        """Count one more thing that is wrong, and tell of the first few."""
         self._count += 1
         if self._count <= self.SHOWN:
             say_once(f"{self._path} {text}; left out")
 
     def end(self) -> None:
-        """All was read: say how much was not said."""
+        """Say how much was not told of, now that all was read."""
         if self._count > self.SHOWN:
             say_once(f"{self._path}: {self._count - self.SHOWN} more lines are damaged; left out")
 

@@ -62,7 +62,7 @@ class RankFiles:
         self._is_broken_off = False
 
     def add_node(self, node: Node) -> None:
-        """A call site was seen for the first time."""
+        """Write a call site that was seen for the first time."""
         self._add_stack(node.stack)
         self._nodes.append_plain(node_record(node))
 
@@ -72,16 +72,16 @@ class RankFiles:
         return self._segments
 
     def add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
-        """A number that rows will use for a dtype with a shape."""
+        """Write the number that rows will use for a dtype with a shape."""
         self._shapes.append({"id": number, "dtype": dtype, "shape": list(shape)})
 
     def add_rows(self, rows: Rows) -> None:
-        """Rows of a step; most are where they belong already."""
+        """Write rows of a step; most are where they belong already."""
         if rows.memory is not self._segments:
             self._segments.append(rows.records)
 
     def add_step(self, record: StepRecord) -> None:
-        """A step ended."""
+        """Write the line of a step that ended."""
         calls = record.calls
         for node in dict.fromkeys(calls.renewed):
             self._edges.append_plain(edges_record(node, self._variants.get(node.id, 1)))

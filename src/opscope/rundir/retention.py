@@ -44,7 +44,7 @@ def _started(path: Path) -> str:
 
 
 def _hide(run: Path) -> None:
-    """A run vanishes at once, so that nobody finds half of it."""
+    """Rename a run that goes, so that nobody finds half of it."""
     try:
         run.rename(run.with_name(f"{_RETIRED}{run.name}"))
     except OSError as error:

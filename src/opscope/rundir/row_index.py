@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from opscope.stats.record import VALID
 
 Records = NDArray[np.void]
-Numbers = NDArray[np.uint32]
+RowPlaces = NDArray[np.uint32]
 
 MAGIC = b"opsindx2"
 _HEAD = 4
@@ -30,16 +30,16 @@ class RowIndex(NamedTuple):
     """A run is a stretch of rows of the same step, valid or not."""
 
     rows: int
-    nodes: Numbers
-    starts: Numbers
+    nodes: RowPlaces
+    starts: RowPlaces
     """The place in `order` at which each node begins; one more for the end."""
     steps: NDArray[np.int32]
-    begins: Numbers
-    ends: Numbers
-    order: Callable[[], Numbers]
+    begins: RowPlaces
+    ends: RowPlaces
+    order: Callable[[], RowPlaces]
     """The valid rows by node, side, slot and step: most of an index, and not kept in memory."""
 
-    def of_nodes(self, nodes: Iterable[int]) -> Numbers:
+    def of_nodes(self, nodes: Iterable[int]) -> RowPlaces:
         """The rows of some nodes, node after node."""
         wanted = np.unique(np.fromiter(nodes, np.int64))
         at = np.searchsorted(self.nodes, wanted)
@@ -75,7 +75,7 @@ def build_index(records: Records) -> RowIndex:
     )
 
 
-def order_of(records: Records) -> Numbers:
+def order_of(records: Records) -> RowPlaces:
     """The valid records by node, side, slot and step; those of one step as they were written."""
     valid = np.flatnonzero(records["valid"] == VALID).astype(np.uint32)
     whole = len(valid) == len(records)
@@ -125,7 +125,7 @@ def decode_index(data: Any, rows: int, again: Callable[[], Any]) -> RowIndex | N
     return index if _fits(index, valid) else None
 
 
-def _numbers_in(data: Callable[[], Any], count: int, start: int) -> Numbers:
+def _numbers_in(data: Callable[[], Any], count: int, start: int) -> RowPlaces:
     return np.frombuffer(data(), "<u4", count, start)
 
 

@@ -54,7 +54,7 @@ class SegmentWriter:
         return self._history.dropped
 
     def settle(self, step: int) -> None:
-        """A step ended and all its rows are there."""
+        """Note that a step ended and all its rows are there."""
         self._history.settle(step)
 
     def append(self, records: NDArray[np.void]) -> None:

@@ -15,7 +15,7 @@ from opscope.rundir.row_index import place_of
 from opscope.stats.record import FLOAT, INT, UINT, VALID, taken
 
 Records = NDArray[np.void]
-Steps = NDArray[np.int64]
+StepNumbers = NDArray[np.int64]
 
 BETWEEN_BYTES = 64
 _FIELDS = {
@@ -59,7 +59,7 @@ class EveryOther:
         self._last: int | None = None
         self._keeps = False
 
-    def choose(self, steps: Steps) -> Steps:
+    def choose(self, steps: StepNumbers) -> StepNumbers:
         """Those of these steps, in order, that are kept; one may be the last of the part before."""
         chosen = []
         for step in steps.tolist():
@@ -77,7 +77,7 @@ class Thinned(NamedTuple):
     between: Records
 
 
-def thin(records: Records, between: Records, kept: Steps) -> Thinned:
+def thin(records: Records, between: Records, kept: StepNumbers) -> Thinned:
     """Leave out all steps but some of those there are, given in order."""
     valid = records["valid"] == VALID
     is_kept = np.isin(records["step"], kept)
@@ -85,9 +85,9 @@ def thin(records: Records, between: Records, kept: Steps) -> Thinned:
     return Thinned(taken(records, valid & is_kept), _merged(left_out, kept))
 
 
-def steps_in(records: Records) -> Steps:
+def steps_in(records: Records) -> StepNumbers:
     """The steps of some rows, in order."""
-    steps: Steps = np.unique(records["step"]).astype(np.int64)
+    steps: StepNumbers = np.unique(records["step"]).astype(np.int64)
     return steps
 
 
@@ -108,7 +108,7 @@ def _as_between(rows: Records) -> Records:
     return found
 
 
-def _merged(parts: Records, kept: Steps) -> Records:
+def _merged(parts: Records, kept: StepNumbers) -> Records:
     """One record for each value, kind of numbers and gap, by node first."""
     if not len(parts):
         return parts

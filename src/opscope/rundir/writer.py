@@ -120,12 +120,12 @@ class RunWriter(BaseSink):
         return bool(self._error)
 
     def await_exit_code(self, step: int | None) -> None:
-        """The process is about to leave, in this step: a code it leaves with is a failure."""
+        """Expect the process to leave in this step: a code it leaves with is a failure."""
         if self._closed is not None:
             await_exit_code(self._closed, step)
 
     def note(self, what: str) -> None:
-        """From here on the run does not have all it should, though rows are written still."""
+        """Note that the run lacks something from here on, though rows are written still."""
         if self._files is not None:
             self._files.break_off(what)
 
@@ -184,7 +184,7 @@ _writers: weakref.WeakSet[RunWriter] = weakref.WeakSet()
 
 
 def _abandon_in_child() -> None:
-    """A forked child (a DataLoader worker) shares the files; only the parent writes them."""
+    """Write no more in a forked child (a DataLoader worker): the files are the parent's."""
     for writer in _writers:
         writer._abandon()
 

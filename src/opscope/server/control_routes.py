@@ -14,7 +14,9 @@ from opscope.server.routes import RunId
 from opscope.server.state import hub_of
 from opscope.views import answers, live_answers
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 trainings = APIRouter()
 RankOf = Annotated[int | None, Query(ge=0, description="the rank; the first one if not given")]
 Arguments = Annotated[dict[str, Any], Body()]
@@ -22,7 +24,7 @@ Arguments = Annotated[dict[str, Any], Body()]
 
 @trainings.websocket(PATH)
 async def connect(socket: WebSocket) -> None:
-    """Return where trainings connect."""
+    """Serve the connection of a training."""
     hub: Hub = socket.app.state.hub
     await hub.serve(socket)
 

@@ -16,7 +16,7 @@ from opscope.rundir.layout import RUNS, run_key
 from opscope.server.library import Library
 from opscope.server.live_arrays import LiveArrays
 from opscope.server.mirror import Mirror, mirror_place
-from opscope.server.training import ENDED, Training, follow, receive, send
+from opscope.server.training import ENDED, ConnectedRank, follow, receive, send
 
 _SETTLE_S = 0.3
 """The time ranks get to come to the end of the step under way, before it is looked again."""
@@ -36,7 +36,7 @@ class Hub:
         self._page = page
         self._copies = copies
         """The folder that runs of other machines are copied to."""
-        self._runs: dict[str, dict[int, Training]] = {}
+        self._runs: dict[str, dict[int, ConnectedRank]] = {}
         self._watchers: dict[str, int] = {}
         self.arrays = LiveArrays()
         self.streams = 0
@@ -47,7 +47,7 @@ class Hub:
     # ------------------------------------------------------------------ connections
 
     async def serve(self, socket: WebSocket) -> None:
-        """One connection of a training, from greeting to end."""
+        """Serve one connection of a training, from greeting to end."""
         await socket.accept()
         training = None
         try:
@@ -55,7 +55,7 @@ class Hub:
             if hello.get("version") != VERSION or hello["kind"] != "hello":
                 await socket.close(WRONG_VERSION, f"this server speaks version {VERSION}")
                 return
-            training = Training(socket, hello)
+            training = ConnectedRank(socket, hello)
             await self._welcome(training, str(hello.get("witness", "")))
             while True:
                 training.hear(decode(await receive(socket)))
@@ -69,7 +69,7 @@ class Hub:
                 training.leave()
                 self.changes += 1
 
-    async def _welcome(self, training: Training, witness: str) -> None:
+    async def _welcome(self, training: ConnectedRank, witness: str) -> None:
         """Find out where its records are, or are copied to, and tell it who looks."""
         self._find_place(training, witness)
         run = run_key(training.place)
@@ -86,8 +86,8 @@ class Hub:
         if training.mirror is not None:
             training.follower = asyncio.create_task(follow(training, training.mirror))
 
-    def _find_place(self, training: Training, witness: str) -> None:
-        """Return where its records are read: in its own directory, or in a copy."""
+    def _find_place(self, training: ConnectedRank, witness: str) -> None:
+        """Decide where its records are read: in its own directory, or in a copy."""
         is_here = sees_witness(training.place, witness)
         beside = self._beside(training)
         if is_here and beside in (None, training.place):
@@ -97,7 +97,7 @@ class Hub:
         mirror = before.hand_over_mirror() if before is not None else None
         training.mirror = mirror or Mirror(training.place, training.rank)
 
-    def _beside(self, training: Training) -> Path | None:
+    def _beside(self, training: ConnectedRank) -> Path | None:
         """Return where another rank of the same run is read."""
         for ranks in self._runs.values():
             alive = [each for each in ranks.values() if each.alive]
@@ -111,7 +111,7 @@ class Hub:
         copied = [each for each in self.trainings(run).values() if each.alive and each.mirror]
         await asyncio.gather(*(each.mirror.catch_up(each.ask) for each in copied if each.mirror))
 
-    def trainings(self, run: str) -> dict[int, Training]:
+    def trainings(self, run: str) -> dict[int, ConnectedRank]:
         """The ranks of a run that are or were connected."""
         return dict(sorted(self._runs.get(run, {}).items()))
 
@@ -136,7 +136,7 @@ class Hub:
     # ------------------------------------------------------------------ people
 
     async def watch(self, run: str, change: int) -> None:
-        """Somebody has begun, or has stopped, to look at a run."""
+        """Note that somebody has begun, or has stopped, to look at a run."""
         self._watchers[run] = max(0, self._watchers.get(run, 0) + change)
         args = {"watchers": self._watchers[run]}
         for training in self.trainings(run).values():
@@ -148,7 +148,7 @@ class Hub:
 
     # ------------------------------------------------------------------ asking
 
-    def _alive(self, run: str) -> list[Training]:
+    def _alive(self, run: str) -> list[ConnectedRank]:
         found = [training for training in self.trainings(run).values() if training.alive]
         if not found:
             raise OpscopeError(f"{run} is not connected: it has ended, or runs without a server")

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
-from opscope.analysis.opened import Opened as Checkable
+from opscope.analysis.opened import Opened
 from opscope.errors import OpscopeError
 from opscope.read.dump_recording import DumpRecording
 from opscope.read.find import recordings_in
@@ -26,12 +26,12 @@ _FRESH_S = 0.25
 """The age that an answer about a recording that is being written may have."""
 
 
-class Opened:
+class LibraryEntry:
     """A recording with its views; `refresh` follows one that is being written."""
 
     def __init__(self, path: Path) -> None:
         self.recording: Run | DumpRecording = open_recording(path)
-        self.reader = Checkable(self.recording)
+        self.reader = Opened(self.recording)
         self._views: dict[int, RankView] = {}
         self._lock = threading.Lock()
         self._looked = time.monotonic()
@@ -70,7 +70,7 @@ class Library:
 
     def __init__(self, places: Sequence[Path]) -> None:
         self._places = list(places)
-        self._opened: OrderedDict[str, Opened] = OrderedDict()
+        self._opened: OrderedDict[str, LibraryEntry] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, place: Path) -> str:
@@ -114,12 +114,12 @@ class Library:
                 view.scope_numbers(step)
                 nodes_by_line(view)
 
-    def open(self, number: str) -> Opened:
+    def open(self, number: str) -> LibraryEntry:
         """The recording with an id, as it is now; an error if there is none."""
         with self._lock:
             opened = self._opened.get(number)
             if opened is None:
-                opened = self._opened[number] = Opened(self._path(number))
+                opened = self._opened[number] = LibraryEntry(self._path(number))
                 while len(self._opened) > _OPEN:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(number)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import OpscopeError
-from opscope.live.run_files import CHUNK, Listed, may_travel
+from opscope.live.run_files import CHUNK, ListedFile, may_travel
 from opscope.locks import FileLock
 from opscope.messages import say_once
 from opscope.rundir import layout
@@ -43,13 +43,13 @@ class Mirror:
         self._busy = asyncio.Lock()
 
     def open(self) -> None:
-        """The rank is connected: its copy reads as one that is running."""
+        """Mark the copy as of a running rank, which is connected."""
         self._rank.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self._rank / layout.LOCK)
         self._lock.take(0)
 
     def close(self) -> None:
-        """The rank is not connected any more."""
+        """Mark the copy as of a rank that is not connected any more."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -65,11 +65,11 @@ class Mirror:
             except OSError as error:
                 say_once(f"cannot copy a run to {self._place}: {error.strerror or error}")
 
-    def _is_own(self, file: Listed) -> bool:
+    def _is_own(self, file: ListedFile) -> bool:
         first = file.path.partition("/")[0]
         return first == self._rank.name or not first.startswith(_RANK)
 
-    async def _copy(self, ask: Ask, file: Listed) -> None:
+    async def _copy(self, ask: Ask, file: ListedFile) -> None:
         identity, offset = self._known.get(file.path, (0, 0))
         target = self._place / file.path
         if identity == file.identity and offset >= file.size:
@@ -89,7 +89,7 @@ class Mirror:
             draft.replace(target)
         self._known[file.path] = (file.identity, file.settled)
 
-    async def _fetch(self, ask: Ask, file: Listed, begin: int, target: Path) -> None:
+    async def _fetch(self, ask: Ask, file: ListedFile, begin: int, target: Path) -> None:
         await asyncio.to_thread(_prepare, target)
         while begin < file.size:
             args = {"path": file.path, "offset": begin, "count": min(CHUNK, file.size - begin)}
@@ -100,7 +100,7 @@ class Mirror:
             begin += len(data)
 
     def _remove_all_but(self, listed: set[str]) -> None:
-        """Rows that have been thinned are gone there, so they go here."""
+        """Remove the copies of files that are gone there, such as rows that were thinned."""
         folder = self._rank / layout.STATS
         for path in folder.iterdir() if folder.is_dir() else ():
             name = path.relative_to(self._place).as_posix()
@@ -109,20 +109,20 @@ class Mirror:
                 self._known.pop(name, None)
 
 
-def _checked(answer: Any) -> list[Listed]:
+def _checked(answer: Any) -> list[ListedFile]:
     """The files a rank speaks of, as far as they can be files of a run."""
     found = []
     for each in answer[:_MOST_FILES] if isinstance(answer, list) else ():
-        if not isinstance(each, list) or len(each) != len(Listed._fields):
+        if not isinstance(each, list) or len(each) != len(ListedFile._fields):
             continue
         path, *numbers = each
         whole = all(isinstance(number, int) and number >= 0 for number in numbers)
         if isinstance(path, str) and may_travel(path) and whole:
-            found.append(Listed(path, *numbers))
+            found.append(ListedFile(path, *numbers))
     return found
 
 
-def _order(file: Listed) -> tuple[int, str]:
+def _order(file: ListedFile) -> tuple[int, str]:
     """Lines, rows, what says that rows are whole, large states, and that there is no more."""
     if file.path.endswith(f"/{layout.END_FILE}"):
         return 5, file.path

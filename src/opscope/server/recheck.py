@@ -11,7 +11,7 @@ from opscope.judge.outcome import NO_VALUES, REASONS
 from opscope.judge.watch_orders import watch_of
 from opscope.judge.watch_set import WatchSet
 from opscope.server.hub import Hub
-from opscope.server.library import Library, Opened
+from opscope.server.library import Library, LibraryEntry
 from opscope.stats.two_tensors import Difference
 
 _NOT_KEPT = "value not kept"
@@ -28,7 +28,7 @@ async def check_again(hub: Hub, library: Library, run: str, watch: Any, given: A
     return await asyncio.to_thread(_check, opened, chosen, step, kept)
 
 
-def _current(hub: Hub, run: str, opened: Opened) -> int:
+def _current(hub: Hub, run: str, opened: LibraryEntry) -> int:
     """The step that a training holds in, which may not have ended, or the latest recorded."""
     held = [each.step for each in hub.trainings(run).values() if each.is_held]
     return min(held) if held else max(opened.reader.steps, default=0)
@@ -79,7 +79,9 @@ def _difference(mean: Any, mean_abs: Any, largest: Any, *counts: int) -> Differe
     return Difference(float(mean), float(mean_abs), float(largest), *counts)
 
 
-def _check(opened: Opened, watch: WatchSet, step: int, kept: dict[int, Kept]) -> dict[str, Any]:
+def _check(
+    opened: LibraryEntry, watch: WatchSet, step: int, kept: dict[int, Kept]
+) -> dict[str, Any]:
     found = opened.reader.check(watch, steps=[step], kept=kept).to_json()
     for each in found["unchecked"]:
         if each["reason"] == REASONS[NO_VALUES]:

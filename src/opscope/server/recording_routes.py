@@ -13,7 +13,9 @@ from opscope.server.state import shelf_of
 from opscope.views import answers, recording_answers, recording_view
 from opscope.views.timeline import timeline
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 RecordingId = Annotated[
     str, Path(description="the id of a run that has a recording, or of one given", max_length=200)
 ]

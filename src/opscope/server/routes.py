@@ -14,7 +14,7 @@ from opscope.errors import OpscopeError
 from opscope.rundir.jsonlines import dumps
 from opscope.server.answering import answer
 from opscope.server.hub import Hub
-from opscope.server.library import Opened
+from opscope.server.library import LibraryEntry
 from opscope.server.state import hub_of, library_of
 from opscope.views import (
     answers,
@@ -38,7 +38,9 @@ from opscope.views import (
 from opscope.views.outlook import Outlook
 from opscope.views.rank_view import RankView
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 RunId = Annotated[str, Path(description="the id of a run, as /runs lists it", max_length=200)]
 RankNumber = Annotated[int, Path(ge=0, description="the rank")]
 NodeNumber = Annotated[int, Path(ge=0, lt=1 << 31, description="the id of a node")]
@@ -61,7 +63,7 @@ _RETRY_MS = 700
 """The time a page waits before it connects again; browsers would wait some seconds."""
 
 
-def _opened(request: Request, run: str) -> Opened:
+def _opened(request: Request, run: str) -> LibraryEntry:
     return library_of(request).open(run)
 
 
@@ -314,7 +316,7 @@ async def events(
 
 
 async def _changes(
-    request: Request, run: str, opened: Opened, watching: bool
+    request: Request, run: str, opened: LibraryEntry, watching: bool
 ) -> AsyncIterator[str]:
     """Send what is new, whenever there is something; a comment now and then is a sign of life."""
     hub, last, quiet = hub_of(request), None, 0
@@ -347,7 +349,7 @@ async def _until_change(hub: Hub) -> None:
         await asyncio.sleep(_GLANCE_S)
 
 
-def _facts(opened: Opened) -> dict[str, Any]:
+def _facts(opened: LibraryEntry) -> dict[str, Any]:
     opened.refresh()
     ranks = [opened.view(rank) for rank in opened.ranks]
     return {

@@ -9,8 +9,8 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-Scope = dict[str, Any]
-App = Callable[[Scope, Any, Any], Awaitable[None]]
+AsgiScope = dict[str, Any]
+App = Callable[[AsgiScope, Any, Any], Awaitable[None]]
 COOKIE = "opscope"
 MOST_BODY = 1 << 20
 """Bytes that a question may have."""
@@ -35,7 +35,7 @@ class Guard:
         self._token = token
         self._hosts = frozenset({*_LOCAL, *(host.lower() for host in hosts)})
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -56,7 +56,7 @@ class Guard:
         else:
             await _answer(send, *refusal)
 
-    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+    def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         """Return why this request is not answered."""
         host = headers.get(b"host", b"").decode("latin1").lower()
         if not self._goes_by(_without_port(host), scope):
@@ -86,7 +86,7 @@ class Guard:
     def _is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode(), self._token.encode())
 
-    def _is_entrance(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    def _is_entrance(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> bool:
         """Tell whether somebody opens the page with the token in its address."""
         host = _without_port(headers.get(b"host", b"").decode("latin1").lower())
         query = dict(parse_qsl(scope["query_string"].decode("latin1")))
@@ -94,12 +94,12 @@ class Guard:
         known = self._goes_by(host, scope)
         return is_page and known and self._is_token(query.get("token", ""))
 
-    def _goes_by(self, host: str, scope: Scope) -> bool:
+    def _goes_by(self, host: str, scope: AsgiScope) -> bool:
         """Tell whether that is a name of this server, or the very address that was connected to."""
         here = str((scope.get("server") or ("",))[0])
         return host in self._hosts or host.strip("[]") == here
 
-    async def _let_in(self, scope: Scope, send: Any) -> None:
+    async def _let_in(self, scope: AsgiScope, send: Any) -> None:
         """Trade the token for a cookie, and take it out of the address."""
         query = [
             pair

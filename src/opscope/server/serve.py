@@ -99,7 +99,7 @@ class Certificate(NamedTuple):
     key: str
 
     def check(self) -> None:
-        """An error in words if they cannot be used."""
+        """Raise an error that says why they cannot be used, if so."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             context.load_cert_chain(self.chain, self.key)

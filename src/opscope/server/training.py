@@ -28,7 +28,7 @@ _BACK_S = 30.0
 """A training whose connection broke tries every few seconds; after so long it is taken for dead."""
 
 
-class Training:
+class ConnectedRank:
     """One connected rank."""
 
     def __init__(self, link: WebSocket, hello: Message) -> None:
@@ -105,7 +105,7 @@ class Training:
             self.status = status
 
     def hear(self, message: Message) -> None:
-        """A message has come."""
+        """Take in a message that has come."""
         if message["kind"] == "status" and isinstance(message.get("status"), dict):
             self.status = message["status"]
             self.news.set()
@@ -123,7 +123,7 @@ class Training:
                     waiting.set_result(message.get("data", message.get("result")))
 
     def leave(self) -> None:
-        """The connection is over."""
+        """Note that the connection is over."""
         self.alive = False
         self._left = time.monotonic()
         if self.follower is not None:
@@ -135,7 +135,7 @@ class Training:
                 error = OpscopeError(f"rank {self.rank} is not connected any more")
                 waiting.set_exception(error)
 
-    def is_same(self, other: Training) -> bool:
+    def is_same(self, other: ConnectedRank) -> bool:
         """Tell whether both are connections of one process, which may not have ended the first."""
         return (self.host, self.pid) == (other.host, other.pid)
 
@@ -166,7 +166,7 @@ class Training:
         }
 
 
-async def follow(training: Training, mirror: Mirror) -> None:
+async def follow(training: ConnectedRank, mirror: Mirror) -> None:
     """Copy what a training records, until it has ended and all is here."""
     try:
         mirror.open()

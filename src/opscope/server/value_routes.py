@@ -20,7 +20,9 @@ from opscope.server.value_source import Against, Looked, find, live_facts
 from opscope.views import answers, relations, value_answers
 from opscope.views.tensor_view import Which, facts, picture_kind, which_value
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 VALUE = f"{RANK}/values/{{node}}/{{side}}/{{slot}}"
 Index = Annotated[str, Query(max_length=1000, description="such as 0,:,2:10,::4")]
 Fold = Annotated[int, Query(ge=0, le=64, description="how many last axes are columns; 0: as fits")]

@@ -20,7 +20,9 @@ from opscope.server.state import desk_of, hub_of, library_of
 from opscope.views import answers, catalogue_view, live_answers, watch_answers, watch_preview
 from opscope.views.watch_selection import Selecting
 
-router = APIRouter(responses={400: {"model": answers.Problem}, 404: {"model": answers.Problem}})
+router = APIRouter(
+    responses={400: {"model": answers.ErrorAnswer}, 404: {"model": answers.ErrorAnswer}}
+)
 Arguments = Annotated[dict[str, Any], Body()]
 OneWatchpoint = Annotated[
     dict[str, Any], Body(description="a watchpoint as it stands in a file of watchpoints")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from opscope.errors import MISSING, Problem
 
-Check = Callable[[Any], Any]
+ValueCheck = Callable[[Any], Any]
 
 
 class Item(NamedTuple):
@@ -47,7 +47,7 @@ def text(value: object) -> str:
     return value
 
 
-def integer(low: int, high: int | None = None) -> Check:
+def integer(low: int, high: int | None = None) -> ValueCheck:
     """A whole number in a range; true and false are not numbers."""
     span = f"of at least {low}" if high is None else f"from {low} to {high}"
 
@@ -61,7 +61,7 @@ def integer(low: int, high: int | None = None) -> Check:
     return check
 
 
-def one_of(*allowed: object) -> Check:
+def one_of(*allowed: object) -> ValueCheck:
     """One of a few values, of exactly the same type."""
 
     def check(value: object) -> object:
@@ -72,7 +72,7 @@ def one_of(*allowed: object) -> Check:
     return check
 
 
-def list_of(check: Check) -> Check:
+def list_of(check: ValueCheck) -> ValueCheck:
     """A list whose elements pass a check, as a tuple without repetitions."""
 
     def check_all(value: object) -> tuple[Any, ...]:
@@ -87,14 +87,14 @@ def list_of(check: Check) -> Check:
     return check_all
 
 
-def _element(check: Check, index: int, element: object) -> Any:
+def _element(check: ValueCheck, index: int, element: object) -> Any:
     try:
         return check(element)
     except InvalidError as error:
         return Item(f"[{index}]", element, str(error))
 
 
-def checked(check: Check, value: object, file: str, key: str) -> tuple[Any, list[Problem]]:
+def checked(check: ValueCheck, value: object, file: str, key: str) -> tuple[Any, list[Problem]]:
     """The value as a check returns it, or MISSING and what is wrong."""
     try:
         return check(value), []

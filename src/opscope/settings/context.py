@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from opscope.errors import ConfigError, Problem
 from opscope.messages import say_once
 from opscope.settings.checks import (
-    Check,
     InvalidError,
+    ValueCheck,
     boolean,
     checked,
     did_you_mean,
@@ -22,7 +22,7 @@ from opscope.settings.checks import (
 from opscope.settings.context_keys import WITHOUT_EFFECT
 from opscope.settings.jsonfile import read_json_file
 from opscope.settings.recorder import RECORDER_KEYS
-from opscope.settings.sections import Key, read_sections
+from opscope.settings.sections import SettingKey, read_sections
 
 SOURCE = "set_context"
 
@@ -53,7 +53,7 @@ def _file(value: object) -> str:
     return os.fspath(value)
 
 
-CONTEXT_KEYS: dict[str, tuple[str, Check]] = {
+CONTEXT_KEYS: dict[str, tuple[str, ValueCheck]] = {
     "env_config_path": ("now", _file),
     "enable_mem_reuse": ("now", boolean),
     "mode": ("now", one_of(0, 1)),
@@ -67,7 +67,7 @@ _FIELDS = {"enable_mem_reuse": "mem_reuse"}
 
 ENV_CONFIG_KEYS = (
     *RECORDER_KEYS,
-    Key("sys", "mem_reuse", boolean, None),
+    SettingKey("sys", "mem_reuse", boolean, None),
 )
 
 _MODE = (

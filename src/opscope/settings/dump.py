@@ -14,7 +14,7 @@ from opscope.settings.iterations import Iterations
 from opscope.settings.jsonfile import read_json_file
 from opscope.settings.kernels import KernelPattern
 from opscope.settings.paths import absolute, writable_directory
-from opscope.settings.sections import Reading, read_sections
+from opscope.settings.sections import CheckedContent, read_sections
 
 FALLBACK_VARIABLE = "MS_DIAGNOSTIC_DATA_PATH"
 FALLBACK_FOLDER = "debug_dump"
@@ -107,7 +107,7 @@ def load_dump_settings(
     return DumpSettings(file=file, text=document.text, notices=notices, **values)
 
 
-def _dump_path(reading: Reading, environ: Mapping[str, str]) -> Path | None:
+def _dump_path(reading: CheckedContent, environ: Mapping[str, str]) -> Path | None:
     """Return where the dump goes: the key, or else the folder that the environment names."""
     written = reading.values.get("path", MISSING)
     if written is MISSING:
@@ -123,7 +123,9 @@ def _dump_path(reading: Reading, environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _checked_path(reading: Reading, file: str, key: str, value: str, subfolder: str) -> Path | None:
+def _checked_path(
+    reading: CheckedContent, file: str, key: str, value: str, subfolder: str
+) -> Path | None:
     try:
         return writable_directory(str(Path(absolute(value), subfolder)))
     except InvalidError as error:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from opscope.settings.iterations import ALL_STEPS
 
 Values = Mapping[str, Any]
-Given = Set[str]
+GivenKeys = Set[str]
 
 OVERFLOW, EXCEPTION = 3, 4
 """Values of op_debug_mode: operators that overflow, the operator that raises."""
@@ -20,7 +20,7 @@ class Combination(NamedTuple):
 
     key: str
     words: str
-    applies: Callable[[Values, Given], bool]
+    applies: Callable[[Values, GivenKeys], bool]
     value: object = _KEPT
 
 
@@ -129,7 +129,7 @@ def _saves_no_tensors(values: Values) -> bool:
     return bool(values["saved_data"] == "statistic")
 
 
-def settle(values: Values, given: Given) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def settle(values: Values, given: GivenKeys) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The values as they take effect together, and of each overruled key what to say."""
     settled, said = dict(values), []
     for key, words, applies, value in COMBINATIONS:

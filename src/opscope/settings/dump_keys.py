@@ -8,7 +8,7 @@ from opscope.settings.dump_combinations import EXCEPTION
 from opscope.settings.iterations import ALL_STEPS, MAX_STEP, Iterations
 from opscope.settings.kernels import KernelPattern
 from opscope.settings.paths import file_name
-from opscope.settings.sections import Key, Reading
+from opscope.settings.sections import CheckedContent, SettingKey
 
 COMMON = "common_dump_settings"
 E2E = "e2e_dump_settings"
@@ -49,31 +49,31 @@ def net_name(value: object) -> str:
 
 
 KEYS = (
-    Key(COMMON, "dump_mode", one_of(0, 1, 2), 0),
-    Key(COMMON, "path", text, ""),
-    Key(COMMON, "net_name", net_name, "Net"),
-    Key(COMMON, "iteration", Iterations.parse, None),
-    Key(COMMON, "initial_iteration", integer(0, MAX_STEP), 0),
-    Key(COMMON, "saved_data", one_of("tensor", "statistic", "full"), "tensor"),
-    Key(COMMON, "input_output", one_of(0, 1, 2), 0),
-    Key(COMMON, "kernels", list_of(KernelPattern.parse), ()),
-    Key(COMMON, "support_device", list_of(integer(0)), None),
-    Key(COMMON, "statistic_category", list_of(one_of(*STATISTICS)), DEFAULT_STATISTICS),
-    Key(COMMON, "op_debug_mode", one_of(0, 1, 2, 3, 4), 0),
-    Key(COMMON, "overflow_number", integer(0), 0),
-    Key(COMMON, "file_format", one_of("npy", "bin"), "npy"),
-    Key(E2E, "enable", boolean, False),
-    Key(E2E, "trans_flag", boolean, True),
-    Key(E2E, "stat_calc_mode", one_of("host", "device"), None),
-    Key(E2E, "device_stat_precision_mode", one_of("high", "low"), "high"),
-    Key(E2E, "sample_mode", one_of(0, 1), 0),
-    Key(E2E, "sample_num", integer(1), 100),
-    Key(E2E, "save_kernel_args", boolean, False),
+    SettingKey(COMMON, "dump_mode", one_of(0, 1, 2), 0),
+    SettingKey(COMMON, "path", text, ""),
+    SettingKey(COMMON, "net_name", net_name, "Net"),
+    SettingKey(COMMON, "iteration", Iterations.parse, None),
+    SettingKey(COMMON, "initial_iteration", integer(0, MAX_STEP), 0),
+    SettingKey(COMMON, "saved_data", one_of("tensor", "statistic", "full"), "tensor"),
+    SettingKey(COMMON, "input_output", one_of(0, 1, 2), 0),
+    SettingKey(COMMON, "kernels", list_of(KernelPattern.parse), ()),
+    SettingKey(COMMON, "support_device", list_of(integer(0)), None),
+    SettingKey(COMMON, "statistic_category", list_of(one_of(*STATISTICS)), DEFAULT_STATISTICS),
+    SettingKey(COMMON, "op_debug_mode", one_of(0, 1, 2, 3, 4), 0),
+    SettingKey(COMMON, "overflow_number", integer(0), 0),
+    SettingKey(COMMON, "file_format", one_of("npy", "bin"), "npy"),
+    SettingKey(E2E, "enable", boolean, False),
+    SettingKey(E2E, "trans_flag", boolean, True),
+    SettingKey(E2E, "stat_calc_mode", one_of("host", "device"), None),
+    SettingKey(E2E, "device_stat_precision_mode", one_of("high", "low"), "high"),
+    SettingKey(E2E, "sample_mode", one_of(0, 1), 0),
+    SettingKey(E2E, "sample_num", integer(1), 100),
+    SettingKey(E2E, "save_kernel_args", boolean, False),
 )
 DOTTED = {key.name: key.dotted for key in KEYS}
 
 
-def report_combinations(reading: Reading) -> None:
+def report_combinations(reading: CheckedContent) -> None:
     """Report keys that are right by themselves but select nothing together."""
     values = reading.values
     debugs = values.get("op_debug_mode")
@@ -93,13 +93,13 @@ def report_combinations(reading: Reading) -> None:
         _report_unreachable(reading, iterations, first)
 
 
-def _has_section(reading: Reading, key: str) -> bool:
+def _has_section(reading: CheckedContent, key: str) -> bool:
     """Tell whether a key could have been given: its section is there, and it is not in it."""
     without = any(problem.key == COMMON for problem in reading.problems)
     return not without and key not in reading.given
 
 
-def _report_unreachable(reading: Reading, iterations: Iterations, first: int) -> None:
+def _report_unreachable(reading: CheckedContent, iterations: Iterations, first: int) -> None:
     if iterations.last is not None and iterations.last < first:
         message = f"selects no step: counting starts at initial_iteration = {first}"
         reading.problem(DOTTED["iteration"], iterations.text, message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from opscope.errors import Problem
-from opscope.settings.checks import Check, InvalidError, checked, did_you_mean, integer, one_of
+from opscope.settings.checks import InvalidError, ValueCheck, checked, did_you_mean, integer, one_of
 from opscope.settings.paths import absolute
 
 SOURCE = "environment"
@@ -26,11 +26,11 @@ class Variable(NamedTuple):
     name: str
     status: str
     meaning: str
-    check: Check = str
+    check: ValueCheck = str
     shared: bool = False
 
 
-def whole(low: int, high: int | None = None) -> Check:
+def whole(low: int, high: int | None = None) -> ValueCheck:
     """A whole number written in digits."""
     in_range = integer(low, high)
 
@@ -67,7 +67,7 @@ def _log_directory(value: str) -> str:
 _LEVEL, _BIT = whole(0, 4), one_of("0", "1")
 
 
-def _log(name: str, synonym: str, meaning: str, check: Check) -> tuple[Variable, Variable]:
+def _log(name: str, synonym: str, meaning: str, check: ValueCheck) -> tuple[Variable, Variable]:
     """A variable about logs and our name for it."""
     return (
         Variable(name, "now", meaning, check, shared=True),
@@ -75,7 +75,7 @@ def _log(name: str, synonym: str, meaning: str, check: Check) -> tuple[Variable,
     )
 
 
-def _recorder(name: str, meaning: str, check: Check) -> tuple[Variable, Variable]:
+def _recorder(name: str, meaning: str, check: ValueCheck) -> tuple[Variable, Variable]:
     """A variable about the recorder and our name for it."""
     theirs, ours = f"MS_RDR_{name}", f"OPSCOPE_RECORD_{name}"
     return (

@@ -10,9 +10,9 @@ from typing import Any
 
 from opscope.errors import MISSING, Problem
 from opscope.settings.checks import (
-    Check,
     InvalidError,
     Item,
+    ValueCheck,
     boolean,
     checked,
     did_you_mean,
@@ -52,7 +52,7 @@ def _path(value: object) -> str:
     return path
 
 
-def _number(low: int) -> Check:
+def _number(low: int) -> ValueCheck:
     """A whole number, in digits on a command line."""
     typed, written = integer(low), whole(low)
     return lambda value: written(value) if isinstance(value, str) else typed(value)
@@ -106,7 +106,7 @@ def _recorder(value: object) -> dict[str, object]:
     return {name: reading.values[name] for name in reading.given}
 
 
-OPTIONS: dict[str, Check] = {
+OPTIONS: dict[str, ValueCheck] = {
     "dump": _path,
     "watch": _word,
     "record": boolean,

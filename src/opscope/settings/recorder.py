@@ -8,7 +8,7 @@ from typing import Any
 
 from opscope.settings.checks import InvalidError, boolean, integer, one_of, text
 from opscope.settings.paths import absolute
-from opscope.settings.sections import Key
+from opscope.settings.sections import SettingKey
 
 SECTION = "rdr"
 HANG_SECONDS = 600
@@ -37,18 +37,18 @@ def directory(value: object) -> str:
 
 
 RECORDER_KEYS = (
-    Key(SECTION, "enable", boolean, None),
-    Key(SECTION, "mode", one_of(1, 2), None),
-    Key(SECTION, "path", directory, None),
-    Key(SECTION, "hang", integer(0), None),
+    SettingKey(SECTION, "enable", boolean, None),
+    SettingKey(SECTION, "mode", one_of(1, 2), None),
+    SettingKey(SECTION, "path", directory, None),
+    SettingKey(SECTION, "hang", integer(0), None),
 )
 """The keys of the section; what is not given is left to others."""
 
-Given = Mapping[str, Any]
+SourceSettings = Mapping[str, Any]
 """Settings of one source by name; those that it does not give are missing or None."""
 
 
-def merged(sources: Sequence[Given], enabled: bool) -> RecorderSettings:
+def merged(sources: Sequence[SourceSettings], enabled: bool) -> RecorderSettings:
     """Merge what the sources say; the first that gives a setting counts."""
     settings = RecorderSettings(enable=enabled)
     for source in reversed(sources):

@@ -278,7 +278,7 @@ def _settings(
 
 
 def _refuse_empty_dump(settings: RunSettings, merged: Mapping[str, Given]) -> None:
-    """Steps that are not looked at are not dumped either; something must be left of the dump."""
+    """Refuse settings by which no step would be dumped: unwatched ones are not."""
     dump = settings.dump
     if dump is None or settings.steps.meets(
         dump.iterations, dump.initial_iteration, settings.every

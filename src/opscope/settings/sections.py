@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope.errors import MISSING, Problem
-from opscope.settings.checks import Check, alternatives, checked, did_you_mean, kind
+from opscope.settings.checks import ValueCheck, alternatives, checked, did_you_mean, kind
 
 
 @dataclass(frozen=True)
-class Key:
+class SettingKey:
     """One key of a section; a `default` of MISSING makes it required."""
 
     section: str
     name: str
-    check: Check
+    check: ValueCheck
     default: Any = MISSING
     status: str = "now"
 
@@ -27,7 +27,7 @@ class Key:
 
 
 @dataclass
-class Reading:
+class CheckedContent:
     """The content of a file: checked values (or defaults) by key name, and everything wrong."""
 
     file: str
@@ -41,10 +41,10 @@ class Reading:
 
 
 def read_sections(
-    file: str, data: Mapping[str, Any], keys: Sequence[Key], required: Iterable[str] = ()
-) -> Reading:
+    file: str, data: Mapping[str, Any], keys: Sequence[SettingKey], required: Iterable[str] = ()
+) -> CheckedContent:
     """Read every key of the registry from a file's data."""
-    reading = Reading(file)
+    reading = CheckedContent(file)
     sections = list(dict.fromkeys(key.section for key in keys))
     _report_unknown_sections(reading, data, keys, sections)
     for section in sections:
@@ -59,7 +59,9 @@ def read_sections(
     return reading
 
 
-def _table(reading: Reading, value: Any, section: str, required: bool) -> dict[str, Any] | None:
+def _table(
+    reading: CheckedContent, value: Any, section: str, required: bool
+) -> dict[str, Any] | None:
     if value is MISSING:
         if required:
             reading.problem(section, MISSING, "is missing; this section is required")
@@ -70,7 +72,7 @@ def _table(reading: Reading, value: Any, section: str, required: bool) -> dict[s
     return value
 
 
-def _read_key(reading: Reading, table: Mapping[str, Any], key: Key) -> None:
+def _read_key(reading: CheckedContent, table: Mapping[str, Any], key: SettingKey) -> None:
     value = table.get(key.name, MISSING)
     if value is MISSING:
         reading.values[key.name] = key.default
@@ -85,7 +87,10 @@ def _read_key(reading: Reading, table: Mapping[str, Any], key: Key) -> None:
 
 
 def _report_unknown_sections(
-    reading: Reading, data: Mapping[str, Any], keys: Sequence[Key], sections: Sequence[str]
+    reading: CheckedContent,
+    data: Mapping[str, Any],
+    keys: Sequence[SettingKey],
+    sections: Sequence[str],
 ) -> None:
     for name in data:
         if name not in sections:
@@ -95,7 +100,7 @@ def _report_unknown_sections(
 
 
 def _report_unknown_keys(
-    reading: Reading, table: Mapping[str, Any], section: str, keys: Sequence[Key]
+    reading: CheckedContent, table: Mapping[str, Any], section: str, keys: Sequence[SettingKey]
 ) -> None:
     known = [key.name for key in keys if key.section == section]
     for name, value in table.items():
@@ -105,7 +110,7 @@ def _report_unknown_keys(
             reading.problem(f"{section}.{name}", value, message)
 
 
-def _home_of(name: str, keys: Sequence[Key]) -> str:
+def _home_of(name: str, keys: Sequence[SettingKey]) -> str:
     """Say what there is to say of a known key in the wrong place, or nothing."""
     homes = [key.section for key in keys if key.name == name]
     return f"is in the wrong place; it belongs in {homes[0]}" if homes else ""

@@ -28,7 +28,7 @@ class Ticket(Protocol):
         """Tell whether the numbers have arrived."""
 
     def wait(self) -> None:
-        """Return when they have."""
+        """Wait until they have."""
 
     def deliver(self) -> None:
         """Write them into their records, and make these valid."""
@@ -48,10 +48,10 @@ class RowsOnDevices(Protocol):
         """Enqueue the row of a tensor as it is now, for the record at `address`."""
 
     def gather(self, on: bool) -> None:
-        """Tell whether tensors come that are best read together."""
+        """Let tensors wait for each other while this is on: they are best read together."""
 
     def before_write(self, written: Any) -> None:
-        """Something is about to write to this tensor in place."""
+        """Read what waits of this tensor, before something writes to it in place."""
 
     def flush(self) -> Ticket:
         """Finish the rows submitted since the last flush, without waiting for them."""
@@ -182,7 +182,7 @@ class Tickets:
         return all(ticket.ready() for ticket in self._tickets)
 
     def wait(self) -> None:
-        """Return when they have."""
+        """Wait until they have."""
         for ticket in self._tickets:
             ticket.wait()
 

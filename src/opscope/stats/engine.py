@@ -91,7 +91,7 @@ class Engine:
             self._on_new_device(index, device)
 
     def before_write(self, tensor: Any) -> None:
-        """Something is about to write to this tensor in place."""
+        """Read what waits of this tensor, before something writes to it in place."""
         for rows in self._rows.values():
             rows.before_write(tensor)
 

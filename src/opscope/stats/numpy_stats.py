@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from opscope.stats.row import EMPTY, Row
 
-Floats = NDArray[Any]
+Elements = NDArray[Any]
 Ints = NDArray[Any]
 
 BLOCK = 8192
@@ -51,21 +51,21 @@ def _row(flat: NDArray[Any]) -> Row:
     raise TypeError(f"no statistics for arrays of {flat.dtype}")
 
 
-def _as_wide(flat: Floats) -> Floats:
+def _as_wide(flat: Elements) -> Elements:
     """float32 and float64 as they are; float16 is slow in NumPy and goes to float32."""
     if flat.dtype == np.float32 or flat.dtype == np.float64:
         return flat
     return flat.astype(np.float32 if flat.dtype == np.float16 else np.float64)
 
 
-def _float_row(flat: Floats) -> Row:
+def _float_row(flat: Elements) -> Row:
     low, high = float(_min(flat)), float(_max(flat))
     if math.isfinite(low) and math.isfinite(high):
         return _finite_row(flat, low, high)
     return _mixed_row(flat)
 
 
-def _mixed_row(flat: Floats) -> Row:
+def _mixed_row(flat: Elements) -> Row:
     nan, posinf, neginf = _count(np.isnan(flat)), _count(flat == np.inf), _count(flat == -np.inf)
     rest = flat[np.isfinite(flat)]
     row = EMPTY
@@ -89,7 +89,7 @@ def _lowest(infinitely_low: int, finite: float, infinitely_high: int) -> float:
     return math.inf if infinitely_high and math.isnan(finite) else finite
 
 
-def _finite_row(flat: Floats, low: float, high: float) -> Row:
+def _finite_row(flat: Elements, low: float, high: float) -> Row:
     count = flat.size
     negative, zero = _signs(flat, low, high)
     moments = _float_moments(flat, low, high)
@@ -109,7 +109,7 @@ def _signs(flat: NDArray[Any], low: float, high: float) -> tuple[int, int]:
     return _count(flat < 0) if low < 0 else 0, flat.size - _count(flat)
 
 
-def _float_moments(flat: Floats, low: float, high: float) -> tuple[float, float, float, float]:
+def _float_moments(flat: Elements, low: float, high: float) -> tuple[float, float, float, float]:
     """Mean, mean of |x|, l2 and std of finite numbers."""
     largest = max(-low, high)
     if _SAFE_LOW < largest < _SAFE_HIGH or not largest:
@@ -124,7 +124,7 @@ def _float_moments(flat: Floats, low: float, high: float) -> tuple[float, float,
     return mean, mean_abs, l2, std
 
 
-def _moments(flat: Floats, low: float, high: float) -> tuple[float, float, float, float]:
+def _moments(flat: Elements, low: float, high: float) -> tuple[float, float, float, float]:
     count, parts = flat.size, _parts(flat)
     total, total_abs, squares = [], [], []
     for part in parts:
@@ -177,7 +177,7 @@ def _int_row(flat: Ints) -> Row:
     return Row(count, low, high, *moments, 0, 0, 0, zero, negative, count - zero - negative)
 
 
-def _wide(part: NDArray[Any]) -> Floats:
+def _wide(part: NDArray[Any]) -> Elements:
     return part.astype(np.float64)
 
 

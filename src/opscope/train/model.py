@@ -15,7 +15,7 @@ from opscope.train.batches import Batch, batches_of, count_of, moved, split
 from opscope.train.callback import Callback, Callbacks, callback_list
 from opscope.train.metrics.base import Metric
 from opscope.train.metrics.names import metrics_of
-from opscope.train.precision import Precision
+from opscope.train.precision import MixedPrecision
 from opscope.train.progress import Progress
 from opscope.train.run_context import Arguments, RunContext
 from opscope.train.states import evaluating, same_random_numbers
@@ -49,7 +49,7 @@ class Model:
         self.loss_fn = loss_fn
         self.optimizer = optimizer
         self.metrics = metrics_of(metrics)
-        self._precision = Precision(amp, self._device())
+        self._precision = MixedPrecision(amp, self._device())
         self._progress = progress
         self._batch_size = batch_size
 

@@ -15,7 +15,7 @@ _NAMES = {
 }
 
 
-class Precision:
+class MixedPrecision:
     """Autocast to a dtype; float16 comes with a gradient scaler.
 
     `amp` is None or False for full precision, True or "bfloat16", "float16", or a dtype.

@@ -131,7 +131,7 @@ class Steps(TypedDict):
     steps: Sequence[StepLine]
 
 
-class Problem(TypedDict):
+class ErrorAnswer(TypedDict):
     """The reason why a question could not be answered."""
 
     error: str

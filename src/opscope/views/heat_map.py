@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opscope.views.drawing_answers import HeatMap
 
 Floats = NDArray[np.float64]
-Column = tuple[Floats, NDArray[np.int64]]
+ScopeColumn = tuple[Floats, NDArray[np.int64]]
 """The number of every scope in one step, NaN where there is none; and its bad values."""
 
 
@@ -76,7 +76,7 @@ def heat_map(
     }
 
 
-def _column_of(view: RankView, tree: ScopeTree, step: int, stat: str) -> Column:
+def _column_of(view: RankView, tree: ScopeTree, step: int, stat: str) -> ScopeColumn:
     """One column; those of steps that are over are kept, as a run that goes on is asked often."""
     if step == view.recorded_steps[-1]:
         return _column(tree, view.rows(step), stat)
@@ -132,7 +132,7 @@ def chosen_steps(view: RankView, first: int | None, last: int | None, columns: i
     return sorted({steps[place] for place in places} | set(sorted(with_hits)[: columns // 2]))
 
 
-def _column(tree: ScopeTree, rows: Records, stat: str) -> Column:
+def _column(tree: ScopeTree, rows: Records, stat: str) -> ScopeColumn:
     size = len(tree.names)
     rows = taken(rows, (rows["io"] == OUTPUT) & (rows["node"] < len(tree.of_node)))
     scope = tree.of_node[rows["node"]]

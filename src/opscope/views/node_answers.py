@@ -10,16 +10,6 @@ from opscope.views.answers import Count, Number
 from opscope.views.hit_answers import HitLine
 
 
-class Span(TypedDict):
-    """A summary of some values."""
-
-    rows: int
-    min: Number | None
-    max: Number | None
-    nan: Count
-    inf: Count
-
-
 class NodeLine(TypedDict):
     """A node in a list."""
 

@@ -73,7 +73,7 @@ class RankView:
         self._made: dict[str, Any] = {}
 
     def forget(self) -> None:
-        """The recording was refreshed: what may have changed is computed anew."""
+        """Forget what may have changed, as the recording was refreshed."""
         with self._lock:
             self._made = {}
             self._numbers.clear()

@@ -80,7 +80,7 @@ class ValueFacts(TypedDict):
     hits: Sequence[ValueHit]
 
 
-class Span(TypedDict):
+class AxisSpan(TypedDict):
     """The part of one axis that is looked at."""
 
     start: int
@@ -92,7 +92,7 @@ class Span(TypedDict):
 class Layout(TypedDict):
     """The layout of the elements that are looked at as rows and columns, one after the other."""
 
-    axes: Sequence[Span]
+    axes: Sequence[AxisSpan]
     shape: Sequence[int]
     dtype: str
     rows: int

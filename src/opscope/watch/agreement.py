@@ -15,7 +15,7 @@ _PATIENCE = 600.0
 _LOOK = timedelta(seconds=2)
 _KEPT = 4
 
-Message = Mapping[str, Any]
+AgreementMessage = Mapping[str, Any]
 
 
 class Agreement:
@@ -38,7 +38,7 @@ class Agreement:
         """True if there are other ranks to agree with."""
         return not self._broken and self._connect()
 
-    def meet(self, message: Message) -> list[dict[str, Any]]:
+    def meet(self, message: AgreementMessage) -> list[dict[str, Any]]:
         """Every rank's message, by rank; only this one's if there are no others."""
         if not self.possible:
             return [dict(message)]
@@ -55,7 +55,7 @@ class Agreement:
             return [dict(message)]
 
     def leave(self) -> None:
-        """This rank has finished: nobody shall wait for it."""
+        """Leave: this rank has finished, and nobody shall wait for it."""
         if self._store is not None and not self._broken:
             try:
                 self._store.set(f"gone/{self.rank}", "1")
@@ -71,7 +71,7 @@ class Agreement:
         self._store, self.rank, self.size = found
         return True
 
-    def _exchange(self, message: Message) -> list[dict[str, Any]]:
+    def _exchange(self, message: AgreementMessage) -> list[dict[str, Any]]:
         own, everyone = f"{self._count}/{self.rank}", f"{self._count}/all"
         if self.rank != 0:
             self._store.set(own, json.dumps(message))

@@ -18,7 +18,7 @@ def add(callback: OnHit) -> None:
 
 
 def remove(callback: OnHit) -> None:
-    """No longer."""
+    """Call this no longer."""
     if callback in _registered:
         _registered.remove(callback)
 

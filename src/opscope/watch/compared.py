@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.events import Call, Node, Value, Want
+from opscope.events import Call, Node, PassingValue, Want
 from opscope.judge.condition import WEIGHT
 from opscope.judge.evidence import (
-    Columns,
+    FurtherColumns,
     Indices,
     Lacking,
     Records,
@@ -39,7 +39,17 @@ class _Before(NamedTuple):
     tensor: Any
 
 
-class Compared:
+class _Compared(NamedTuple):
+    """The comparison of a parameter in a step with what it was in an earlier one."""
+
+    found: Difference | int
+    """The distance it moved, or the code of why that is not known."""
+    before: int
+    """The earlier step, -1 for none."""
+    step: int
+
+
+class TensorComparison:
     """Looks at the tensors themselves, where a watchpoint asks for more than their rows."""
 
     def __init__(self, table: Table) -> None:
@@ -50,9 +60,11 @@ class Compared:
         self._inside: dict[tuple[int, int, int, int], int] = {}
         """By watchpoint, step, call and slot: how many elements are in the range."""
         self._weights_inside: dict[tuple[int, str], int] = {}
-        self._differences: dict[tuple[int, str], tuple[Difference | int, int]] = {}
-        """By watchpoint and parameter: how far it moved, or why that is not known; since when."""
+        self._differences: dict[tuple[int, str], _Compared] = {}
+        """By watchpoint and parameter: the latest comparison."""
         self._before: dict[str, _Before] = {}
+        self._without_weight: set[int] = set()
+        """The nodes that were passed over since they had read no parameter when they were new."""
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Look for these from now on."""
@@ -68,11 +80,24 @@ class Compared:
         want = Want.NOTHING
         if any(self._selects(w, node) for w in self._ranges):
             want |= Want.OUTPUT_VALUES
-        if (self._changes or self._weight_ranges) and has_weight(node):
-            want |= Want.PARAMETERS
+        if self._changes or self._weight_ranges:
+            if has_weight(node):
+                want |= Want.PARAMETERS
+            else:
+                self._without_weight.add(node.id)
         return want
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def misses(self, renewed: Iterable[Node]) -> bool:
+        """Tell whether one of these nodes reads a parameter now, and did not when it was new.
+
+        A network that is made during training does so: in its first step, its parameters are
+        outputs of the operators that fill them.
+        """
+        gained = {n.id for n in renewed if n.id in self._without_weight and has_weight(n)}
+        self._without_weight -= gained
+        return bool(gained)
+
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """Count the elements of outputs that are in a range."""
         for watchpoint in self._ranges:
             for value in values:
@@ -89,7 +114,7 @@ class Compared:
         before = self._before.get(name, _Before(-1, None))
         for watchpoint in self._changes:
             found = _compare(watchpoint, tensor, before.tensor)
-            self._differences[watchpoint.id, name] = found, before.step
+            self._differences[watchpoint.id, name] = _Compared(found, before.step, step)
         kept = before.tensor
         if kept is not None and kept.shape == tensor.shape and kept.dtype == tensor.dtype:
             kept.copy_(tensor.detach())
@@ -101,11 +126,11 @@ class Compared:
         """Return the moves of the parameters that a step used: name, tolerance, difference."""
         tolerances = {each.id: tolerance_of(each.params) for each in self._changes}
         return [
-            (name, tolerances[number], found)
-            for (number, name), (found, _) in self._differences.items()
-            if isinstance(found, Difference)
+            (name, tolerances[number], compared.found)
+            for (number, name), compared in self._differences.items()
+            if isinstance(compared.found, Difference)
             and number in tolerances
-            and self._before[name].step == step
+            and compared.step == step
         ]
 
     def end_step(self, step: int) -> None:
@@ -115,34 +140,46 @@ class Compared:
 
     def columns(
         self, watchpoint: Watchpoint, records: Records, names: Sequence[str], rows: Indices
-    ) -> Columns:
+    ) -> FurtherColumns:
         """Return the further columns of some rows; `names` are the parameters they are of."""
         if watchpoint.condition.needs_change:
-            return self._change(watchpoint, names)
+            return self._change(watchpoint, records, names)
         if not counts_range(watchpoint):
-            return Columns()
+            return FurtherColumns()
         if watchpoint.cls == WEIGHT:
             found = [self._weights_inside.get((watchpoint.id, name), -1) for name in names]
         else:
             keys = zip(*(records[name].tolist() for name in ("step", "call", "slot")), strict=True)
             found = [self._inside.get((watchpoint.id, *key), -1) for key in keys]
         missing = [CHECKED if count >= 0 else NO_VALUES for count in found]
-        return Columns(np.array(found, np.float64), missing=np.array(missing, np.uint8))
+        return FurtherColumns(np.array(found, np.float64), missing=np.array(missing, np.uint8))
 
     def lacking(self, watchpoint: Watchpoint, rows: Indices) -> Lacking | None:
         """A training that runs has whole rows."""
         return None
 
-    def _change(self, watchpoint: Watchpoint, names: Sequence[str]) -> Columns:
-        unknown = NO_PREVIOUS, -1
-        found = [self._differences.get((watchpoint.id, name), unknown) for name in names]
-        differences = [d if isinstance(d, Difference) else _NOTHING for d, _ in found]
-        missing = [CHECKED if isinstance(d, Difference) else d for d, _ in found]
-        return Columns(
+    def _change(
+        self, watchpoint: Watchpoint, records: Records, names: Sequence[str]
+    ) -> FurtherColumns:
+        steps = records["step"].tolist()
+        compared = [
+            self._compared_in(step, watchpoint, name)
+            for step, name in zip(steps, names, strict=True)
+        ]
+        differences = [c.found if isinstance(c.found, Difference) else _NOTHING for c in compared]
+        missing = [CHECKED if isinstance(c.found, Difference) else c.found for c in compared]
+        return FurtherColumns(
             change=Change.of(differences),
             missing=np.array(missing, np.uint8),
-            before=[before for _, before in found],
+            before=[c.before for c in compared],
         )
+
+    def _compared_in(self, step: int, watchpoint: Watchpoint, name: str) -> _Compared:
+        """Return the comparison of a parameter in a step; one of another step tells nothing."""
+        latest = self._differences.get((watchpoint.id, name))
+        if latest is None:
+            return _Compared(NO_PREVIOUS, -1, step)
+        return latest if latest.step == step else _Compared(NO_VALUES, -1, step)
 
     def _selects(self, watchpoint: Watchpoint, node: Node) -> bool:
         slots = range(len(node.outputs) or 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from opscope.calls import Calls
-from opscope.events import Call, FeatureFact, Node, Value, Want
+from opscope.events import Call, FeatureFact, Node, PassingValue, Want
 from opscope.judge.features import MOST_FEATURES, PRODUCTS, STEPS_SEEN
 from opscope.judge.graph_check import data_inputs
 from opscope.judge.watchpoint import Watchpoint
@@ -44,7 +44,7 @@ class Features:
         changed, self._has_changed = self._has_changed, False
         return changed
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         """Add the data that a layer is about to read."""
         slots = self._slots.get(call.node.id, ())
         for value in values:

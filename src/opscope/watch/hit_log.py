@@ -32,7 +32,7 @@ class HitLog:
         self._lines: JsonLines | None = None
 
     def open(self, rank: int) -> None:
-        """The rank is known."""
+        """Write to the directory of this rank, now that the rank is known."""
         if self._run is not None:
             self.directory = layout.rank_directory(self._run, rank)
 

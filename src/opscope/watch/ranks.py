@@ -56,7 +56,7 @@ class Ranks:
         return Decision(ending[0] if ending else None, self._compare(everyone), looks)
 
     def leave(self) -> None:
-        """This rank has finished."""
+        """Leave: this rank has finished."""
         self.agreement.leave()
 
     def _compare(self, everyone: Sequence[dict[str, Any]]) -> tuple[int, list[Digests]] | None:

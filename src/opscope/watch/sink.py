@@ -13,18 +13,18 @@ from opscope.events import (
     BaseSink,
     Call,
     GroupFact,
-    Loss,
+    LossRecord,
     Node,
     Outside,
     ParameterFact,
+    PassingValue,
     StepRecord,
     UpdateFact,
-    Value,
     Want,
 )
 from opscope.judge.catalogue import NONFINITE
 from opscope.judge.conditions.ranks_differ import RanksDiffer
-from opscope.judge.evaluator import Evaluator, Part, Uses
+from opscope.judge.evaluator import Evaluator, StepPart, Uses
 from opscope.judge.hits import Hit
 from opscope.judge.origin import verdict as verdicts
 from opscope.judge.origin.arrival import losses_before
@@ -34,18 +34,18 @@ from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import has_bad, joined
 from opscope.stats.two_tensors import Difference
-from opscope.watch.compared import Compared
+from opscope.watch.compared import TensorComparison
 from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
 from opscope.watch.equal_rows import EqualRows
 from opscope.watch.fact_log import FactLog
 from opscope.watch.features import Features
 from opscope.watch.hit_log import HitLog
+from opscope.watch.hit_reporter import HitReporter
 from opscope.watch.note_log import NoteLog
 from opscope.watch.ranks import Digests, Ranks
 from opscope.watch.reaction import PAUSE, STOP, Reaction
 from opscope.watch.saving import HitState
-from opscope.watch.telling import Teller
 from opscope.watch.witness import Witness
 
 Records = NDArray[np.void]
@@ -70,6 +70,8 @@ class WatchSink(BaseSink):
         self.log = log
         self.on_change: Callable[[], None] = lambda: None
         """Called when other watchpoints than before are set."""
+        self.renew_plans: Callable[[], None] = lambda: None
+        """Has the pipeline ask anew what is wanted of nodes."""
         self.hold: Callable[[int, str], bool] = lambda step, message: False
         """Asked before a hit ends training: True, perhaps after a while, lets it go on."""
         self.is_attended: Callable[[], bool] = lambda: False
@@ -92,7 +94,7 @@ class WatchSink(BaseSink):
         self._nodes: list[Node] = []
         self._kinds: Sequence[tuple[str, tuple[int, ...]]] = ()
         table = Table(self._nodes.__getitem__, include)
-        self._compared = Compared(table)
+        self._compared = TensorComparison(table)
         self._features = Features()
         self._equal_rows = EqualRows()
         self.witness = Witness()
@@ -108,8 +110,8 @@ class WatchSink(BaseSink):
         self._evaluator.on_uses = self._note_parameters
         self._evaluator.overflows.on_skipped = self._say_skipped
         self._evaluator.overflows.on_note = self.notes.add
-        self._teller = Teller(log, reaction, state)
-        self._teller.culprit = lambda birth: culprit(
+        self._reporter = HitReporter(log, reaction, state)
+        self._reporter.culprit = lambda birth: culprit(
             birth, self.witness.values(birth), self.witness.entered(birth)
         )
         self.ranks = Ranks()
@@ -123,7 +125,7 @@ class WatchSink(BaseSink):
     @property
     def stopping(self) -> Hit | None:
         """The hit that ends training, once there is one."""
-        return self._teller.stopping
+        return self._reporter.stopping
 
     @property
     def step(self) -> int:
@@ -152,10 +154,10 @@ class WatchSink(BaseSink):
     def node(self, node: Node) -> None:
         self._nodes.append(node)
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._features.inputs(call, values)
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._compared.outputs(call, values)
 
     def parameter(self, call: Call, source: Outside, tensor: Any) -> None:
@@ -170,7 +172,7 @@ class WatchSink(BaseSink):
         self,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
@@ -190,7 +192,7 @@ class WatchSink(BaseSink):
     def _note_update(
         self,
         calls: Calls,
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         facts: Callable[[], Sequence[ParameterFact]],
     ) -> None:
         """Note what is not finite of what an optimizer is about to use."""
@@ -215,7 +217,7 @@ class WatchSink(BaseSink):
         self._evaluator.end_step()
         self._compared.end_step(record.step)
         self._examined = 0
-        self._teller.end_step()
+        self._reporter.end_step()
 
     def _note_values(self, record: StepRecord) -> None:
         """Note what was seen in values themselves, for the conditions and for a later check."""
@@ -267,7 +269,7 @@ class WatchSink(BaseSink):
 
     def _may_stop(self, rows: Sequence[Rows]) -> bool:
         """Tell whether something may end training before the update; all else waits for the end."""
-        kinds = self._teller.reaction.kinds
+        kinds = self._reporter.reaction.kinds
         return not kinds <= NONFINITE or any(has_bad(part.records) for part in rows)
 
     def _examine(
@@ -275,7 +277,7 @@ class WatchSink(BaseSink):
         step: int,
         calls: Calls,
         rows: Sequence[Rows],
-        losses: Sequence[Loss],
+        losses: Sequence[LossRecord],
         record: StepRecord | None = None,
     ) -> None:
         """Check what has not been checked of the step; there is a record when it has ended."""
@@ -287,11 +289,13 @@ class WatchSink(BaseSink):
         records = _beyond(rows, self._examined)
         self._examined += len(records)
         self._evaluator.learn(len(self._nodes), calls.renewed)
+        if self._compared.misses(calls.renewed):
+            self.renew_plans()
         raised = self._raised(record)
-        part = Part(step, calls, records, losses, record, tuple(self._updates), raised)
+        part = StepPart(step, calls, records, losses, record, tuple(self._updates), raised)
         hits = self._evaluator.examine(part)
         if hits:
-            self._teller.tell(
+            self._reporter.tell(
                 hits,
                 lambda more: self._verdict_step(step, losses, more),
                 self._evaluator.counts,
@@ -306,7 +310,9 @@ class WatchSink(BaseSink):
             self._facts.add_raised(record.step, found)
         return found
 
-    def _verdict_step(self, step: int, losses: Sequence[Loss], with_earlier: bool) -> verdicts.Step:
+    def _verdict_step(
+        self, step: int, losses: Sequence[LossRecord], with_earlier: bool
+    ) -> verdicts.Step:
         return verdicts.Step(
             step,
             self.rank,
@@ -357,7 +363,7 @@ class WatchSink(BaseSink):
         else:
             return
         if self.hold(step if self.stopping is None else self.stopping.step, message):
-            self._teller.stopping = None
+            self._reporter.stopping = None
             return
         if self.stopping is None:
             say(f"rank {other} has a hit and ends training: rank {self.rank} ends as well")
@@ -374,7 +380,7 @@ class WatchSink(BaseSink):
 
     def _must_agree(self) -> bool:
         compares = any(w.condition.abbr == "RD" for w in self.watch.enabled)
-        return self._teller.reaction.on_hit in (STOP, PAUSE) or compares
+        return self._reporter.reaction.on_hit in (STOP, PAUSE) or compares
 
     def _agree(self) -> int | None:
         """Meet the other ranks; returns the first of them that has a hit."""
@@ -388,9 +394,9 @@ class WatchSink(BaseSink):
         for check in self._evaluator.training.checks:
             hits = list(check.compare(step, parameters)) if isinstance(check, RanksDiffer) else []
             if hits and self.rank == 0:
-                self._teller.tell(hits, None, self._evaluator.counts)
-            elif hits and self.stopping is None and self._teller.reaction.stops_at("RD"):
-                self._teller.stopping = hits[0]  # as rank 0 does, which tells of it
+                self._reporter.tell(hits, None, self._evaluator.counts)
+            elif hits and self.stopping is None and self._reporter.reaction.stops_at("RD"):
+                self._reporter.stopping = hits[0]  # as rank 0 does, which tells of it
 
 
 def _beyond(rows: Sequence[Rows], count: int) -> Records:

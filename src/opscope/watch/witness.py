@@ -33,7 +33,7 @@ class Witness:
     def see(
         self, node: Node, call: int, has_nan: bool, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
-        """An operator has just run, and something in its outputs is not finite."""
+        """Keep what is known of an operator whose outputs are not all finite."""
         if node.graph in _BEFORE or (node.id in self._harmless and not has_nan):
             return
         self._seen.add(node.id)
@@ -61,7 +61,7 @@ class Witness:
         return self._places.get((birth.node.id, birth.call), {})
 
     def end_step(self, at_fault: Iterable[Node]) -> None:
-        """The step is over: who made infinities without fault does so on purpose."""
+        """End the step: operators that made infinities without fault do so on purpose."""
         if self._seen:
             self._harmless |= self._seen - {node.id for node in at_fault}
             self._seen.clear()

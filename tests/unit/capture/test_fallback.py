@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.data import DataLoader, TensorDataset
 
+from helpers.modes import LoggingMode
 from helpers.twice import Facts, watch
 from opscope.capture import fallback
 from opscope.messages import forget_said
-
-
-class Mode(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +25,7 @@ def nothing_said() -> Iterator[None]:
 
 
 def test_ours_is_under_the_users_modes_and_leaves_them() -> None:
-    ours, first, second = Mode(), Mode(), Mode()
+    ours, first, second = LoggingMode(), LoggingMode(), LoggingMode()
     with first, second:
         fallback.push(ours)
         assert _get_current_dispatch_mode_stack() == [ours, first, second]

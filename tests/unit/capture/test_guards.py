@@ -9,19 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from helpers.modes import LoggingMode
 from opscope.capture import guards
-
-
-class Dispatches(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
 
 
 class Functions(TorchFunctionMode):
@@ -47,7 +37,7 @@ def in_python() -> Iterator[None]:
 def test_nothing_of_the_users_is_reached(
     block: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    with Functions() as functions, Dispatches() as dispatches:
+    with Functions() as functions, LoggingMode() as dispatches:
         torch.ones(1) + 1
         seen = len(functions.seen), len(dispatches.seen)
         with block():
@@ -71,7 +61,7 @@ def test_gradients() -> None:
 
 @pytest.mark.parametrize("block", [guards.quiet, guards.plain_torch])
 def test_an_error_ends_the_block(block: Callable[[], AbstractContextManager[None]]) -> None:
-    with Dispatches() as dispatches:
+    with LoggingMode() as dispatches:
         with pytest.raises(RuntimeError), block():
             torch.ones(2) + torch.ones(3)
         torch.ones(1)

@@ -8,19 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-from opscope.capture.parameters import Names, bad_gradients, parameter_facts
+from opscope.capture.parameters import TensorNames, bad_gradients, parameter_facts
 
 
 @pytest.fixture
-def names() -> Names:
-    return Names()
+def names() -> TensorNames:
+    return TensorNames()
 
 
 def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5))
 
 
-def test_a_module_names_what_it_owns(names: Names) -> None:
+def test_a_module_names_what_it_owns(names: TensorNames) -> None:
     model = network()
     names.add_root(model)
     names.add_root(model)
@@ -31,7 +31,7 @@ def test_a_module_names_what_it_owns(names: Names) -> None:
     assert (found.kind, found.name, found.subject) == ("parameter", "0.weight", "0.weight")
 
 
-def test_the_first_module_names_and_later_ones_are_told_apart(names: Names) -> None:
+def test_the_first_module_names_and_later_ones_are_told_apart(names: TensorNames) -> None:
     first, second = nn.Linear(1, 1), nn.Linear(1, 1)
     second.bias = first.bias
     names.add_root(first)
@@ -41,7 +41,7 @@ def test_the_first_module_names_and_later_ones_are_told_apart(names: Names) -> N
     assert names.parameter(second.bias).name == "bias"
 
 
-def test_parameters_that_are_new_or_of_no_module(names: Names) -> None:
+def test_parameters_that_are_new_or_of_no_module(names: TensorNames) -> None:
     model = network()
     names.add_root(model)
     model.extra = nn.Parameter(torch.ones(1))
@@ -50,7 +50,7 @@ def test_parameters_that_are_new_or_of_no_module(names: Names) -> None:
     assert [names.parameter(each).name for each in loose] == ["unnamed.0", "unnamed.1"]
 
 
-def test_a_module_names_what_had_no_name(names: Names) -> None:
+def test_a_module_names_what_had_no_name(names: TensorNames) -> None:
     layer = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     names.add_optimizer(optimizer)
@@ -59,7 +59,7 @@ def test_a_module_names_what_had_no_name(names: Names) -> None:
     assert names.parameter(layer.weight).name == "weight"
 
 
-def test_the_state_of_an_optimizer_is_named_after_its_parameters(names: Names) -> None:
+def test_the_state_of_an_optimizer_is_named_after_its_parameters(names: TensorNames) -> None:
     model = nn.Linear(1, 1)
     optimizer = torch.optim.Adam(model.parameters())
     names.add_root(model)
@@ -72,7 +72,7 @@ def test_the_state_of_an_optimizer_is_named_after_its_parameters(names: Names) -
     assert id(optimizer.state[model.bias]["exp_avg_sq"]) in names.by_id
 
 
-def test_a_name_leaves_with_its_tensor(names: Names) -> None:
+def test_a_name_leaves_with_its_tensor(names: TensorNames) -> None:
     model = nn.Linear(1, 1)
     names.add_root(model)
     del model
@@ -84,7 +84,7 @@ def test_a_name_leaves_with_its_tensor(names: Names) -> None:
     assert names.parameter(again.weight).name == "weight", "the name is free again"
 
 
-def test_a_tensor_may_be_let_go_of_and_taken_back(names: Names) -> None:
+def test_a_tensor_may_be_let_go_of_and_taken_back(names: TensorNames) -> None:
     model = nn.Linear(1, 1)
     names.add_root(model)
     key = names.let_go(model.weight)
@@ -93,7 +93,7 @@ def test_a_tensor_may_be_let_go_of_and_taken_back(names: Names) -> None:
     assert names.parameter(model.weight) is entry
 
 
-def test_facts_as_an_optimizer_is_about_to_step(names: Names) -> None:
+def test_facts_as_an_optimizer_is_about_to_step(names: TensorNames) -> None:
     model = network().eval()
     model[0].bias.requires_grad_(False)
     model[1].requires_grad = False  # has no effect, but says what was meant
@@ -111,7 +111,7 @@ def test_facts_as_an_optimizer_is_about_to_step(names: Names) -> None:
     assert not any(fact.in_eval for fact in parameter_facts(names, [one], None))
 
 
-def test_gradients_that_are_not_finite(names: Names) -> None:
+def test_gradients_that_are_not_finite(names: TensorNames) -> None:
     model = nn.Linear(2, 1)
     names.add_root(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

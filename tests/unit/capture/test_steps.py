@@ -111,9 +111,9 @@ def test_the_script_may_say_itself_where_steps_end(ends: Ends) -> None:
 
 def test_without_an_optimizer_a_call_after_backward_begins_a_step(ends: Ends) -> None:
     ends.clock.network_called(at(1), True)
-    assert not ends.clock.is_rest
+    assert not ends.clock.trains_nothing_yet
     ends.clock.backward_ended()
-    assert ends.clock.is_whole and not ends.clock.is_loose
+    assert ends.clock.is_whole and not ends.clock.awaits_forward
     ends.clock.network_called(at(2), True)
     assert ends == [False]
 
@@ -121,7 +121,7 @@ def test_without_an_optimizer_a_call_after_backward_begins_a_step(ends: Ends) ->
 def test_without_a_backward_a_call_from_the_same_place_begins_a_step(ends: Ends) -> None:
     ends.clock.network_called(at(1), False)
     ends.clock.network_called(at(2), False)
-    assert ends == [] and ends.clock.is_rest and ends.clock.is_whole
+    assert ends == [] and ends.clock.trains_nothing_yet and ends.clock.is_whole
     ends.clock.network_called(at(1), False)
     assert ends == [False]
 
@@ -130,9 +130,9 @@ def test_without_networks_the_next_forward_begins_a_step(ends: Ends) -> None:
     ends.clock.forward_began()
     assert ends == []
     ends.clock.backward_ended()
-    assert ends.clock.is_loose
+    assert ends.clock.awaits_forward
     ends.clock.forward_began()
-    assert ends == [False] and ends.clock.is_rest
+    assert ends == [False] and ends.clock.trains_nothing_yet
 
 
 def test_optimizers_that_never_step_are_told_of(

@@ -23,11 +23,11 @@ from opscope.events import (
     Node,
     Output,
     Outside,
+    PassingValue,
     Phase,
     Source,
     Stack,
     StepRecord,
-    Value,
     ValueStats,
     Want,
 )
@@ -110,8 +110,10 @@ class MadeDump:
         want = self._want(node)
         sources = [*sources, *[None] * (len(inputs) - len(sources))]
         node.sources = [source or _ANYWHERE for source in sources]
-        ins = [Value(slot, t, sources[slot]) for slot, t in enumerate(inputs) if t is not None]
-        outs = [Value(slot, t, None) for slot, t in enumerate(outputs) if t is not None]
+        ins = [
+            PassingValue(slot, t, sources[slot]) for slot, t in enumerate(inputs) if t is not None
+        ]
+        outs = [PassingValue(slot, t, None) for slot, t in enumerate(outputs) if t is not None]
         if ins and want & Want.INPUT_VALUES:
             self.sink.inputs(call, ins)
         rows = []
@@ -183,7 +185,7 @@ def npy_names(directory: Path) -> list[str]:
     return sorted(file.name for file in directory.glob("*.npy"))
 
 
-def _stats(call: Call, io: IO, value: Value) -> ValueStats:
+def _stats(call: Call, io: IO, value: PassingValue) -> ValueStats:
     tensor = value.tensor
     array = to_numpy(tensor)
     assert array is not None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.judge.catalogue import BY_NAME
-from opscope.judge.numbers import Change, Numbers
+from opscope.judge.numbers import Change, NumberColumns
 from opscope.judge.outcome import REASONS, Outcome
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.two_tensors import difference_of_arrays
@@ -17,12 +17,12 @@ Array = NDArray[Any]
 NAN, INF = float("nan"), float("inf")
 
 
-def numbers(*values: Any, **more: Any) -> Numbers:
+def numbers(*values: Any, **more: Any) -> NumberColumns:
     """The columns of some arrays or lists."""
-    return Numbers.of_rows([row_of(np.asarray(value)) for value in values], **more)
+    return NumberColumns.of_rows([row_of(np.asarray(value)) for value in values], **more)
 
 
-def in_range(values: list[Any], low: float, high: float) -> Numbers:
+def in_range(values: list[Any], low: float, high: float) -> NumberColumns:
     """The columns of arrays, with how many elements are in a range."""
     arrays = [np.asarray(value, np.float64) for value in values]
     inside = [np.count_nonzero((array >= low) & (array <= high)) for array in arrays]
@@ -31,13 +31,13 @@ def in_range(values: list[Any], low: float, high: float) -> Numbers:
 
 def changed(
     now: Any, before: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Numbers:
+) -> NumberColumns:
     """The columns of one array, compared with what it was."""
     found = difference_of_arrays(np.asarray(now), np.asarray(before), rtol, atol, equal_nan)
     return numbers(now, change=Change.of([found]))
 
 
-def check(condition: str, n: Numbers, **params: float) -> Outcome:
+def check(condition: str, n: NumberColumns, **params: float) -> Outcome:
     """What a condition says, with its defaults where nothing else is given."""
     found = BY_NAME[condition]
     assert found.check is not None

@@ -13,7 +13,7 @@ from made_numbers import INF, NAN, changed, check, in_range, numbers
 from numpy.typing import NDArray
 
 from helpers.examples import examples
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.stats.native_cpu import row_of_array
 from opscope.stats.numpy_stats import row_of
 
@@ -75,7 +75,7 @@ def test_thresholds(
         params = {"zero_percentage_ge": 101.0, name: threshold}  # its default cannot be reached
     else:
         params = {name: threshold}
-    n = Numbers.of_rows([row_of_array(array) if native else row_of(array)])
+    n = NumberColumns.of_rows([row_of_array(array) if native else row_of(array)])
     outcome = check(condition, n, **params)
     expected = _plain(name, array)
     if expected is None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 import opscope
 from helpers.watched import Watched, watched
-from opscope.events import Loss
+from opscope.events import LossRecord
 from opscope.judge.conditions.loss_oscillates import LOSS_OSCILLATES, LossOscillates
 from opscope.judge.parsing import make
 from opscope.judge.table import Table
-from opscope.judge.training import Training
+from opscope.judge.training import TrainingJudge
 from opscope.judge.training_check import SeenStep
 
 
@@ -124,7 +124,7 @@ def test_zeros_that_a_script_gives_are_a_batch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("first", "hits"), [(0.2, 1), (4.0, 0)])
 def test_losses_differ_far_below_where_they_began(first: float, hits: int) -> None:
     watchpoint = make("LO")
-    training = Training(Table(lambda number: None), lambda: 0)  # type: ignore[arg-type, return-value]
+    training = TrainingJudge(Table(lambda number: None), lambda: 0)  # type: ignore[arg-type, return-value]
     check = LossOscillates(watchpoint, training)
     losses = [first] * 5 + [0.05 if step % 2 else 0.3 for step in range(30)]
     found = [hit for step, loss in enumerate(losses) for hit in check.check(_step(step, loss))]
@@ -133,4 +133,4 @@ def test_losses_differ_far_below_where_they_began(first: float, hits: int) -> No
 
 
 def _step(number: int, loss: float) -> SeenStep:
-    return SeenStep(number, [Loss(loss, None)])
+    return SeenStep(number, [LossRecord(loss, None)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_numbers import INF, NAN, numbers
 
-from opscope.judge.numbers import Change, Numbers
+from opscope.judge.numbers import Change, NumberColumns
 from opscope.judge.outcome import any_of, certain
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, write_numbers
@@ -33,7 +33,7 @@ def records_of(arrays: list[Any]) -> Any:
 
 
 def test_records_and_rows_give_the_same_columns() -> None:
-    one, other = Numbers.of_records(records_of(ARRAYS)), numbers(*ARRAYS)
+    one, other = NumberColumns.of_records(records_of(ARRAYS)), numbers(*ARRAYS)
     for name in (
         "count",
         "min",
@@ -55,12 +55,12 @@ def test_records_and_rows_give_the_same_columns() -> None:
 def test_an_empty_integer_record_has_no_ends() -> None:
     records = records_of([np.array([5])]).copy()
     records["count"] = 0
-    assert np.isnan(Numbers.of_records(records).max[0])
+    assert np.isnan(NumberColumns.of_records(records).max[0])
 
 
 def test_more_columns_come_along() -> None:
     change = Change(*(np.zeros(1) for _ in range(3)), np.zeros(1, bool))
-    n = Numbers.of_records(records_of(ARRAYS[:1]), change=change, in_range=np.ones(1))
+    n = NumberColumns.of_records(records_of(ARRAYS[:1]), change=change, in_range=np.ones(1))
     assert n.change is change
     assert n.in_range is not None and n.in_range.tolist() == [1]
 
@@ -76,5 +76,5 @@ def test_outcomes() -> None:
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_no_values_at_all(size: int) -> None:
-    n = Numbers.of_records(np.zeros(size, ROW_DTYPE))
+    n = NumberColumns.of_records(np.zeros(size, ROW_DTYPE))
     assert len(n) == size

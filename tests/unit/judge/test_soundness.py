@@ -16,7 +16,7 @@ from helpers.made_rows import record_of
 from helpers.watched import Formula, Watched, one_step, watched
 from opscope.calls import Calls
 from opscope.events import TRAINING_GRAPH, Node, Outside, Phase, Stack
-from opscope.judge.origin.birth import FROM_RANKS, Status
+from opscope.judge.origin.birth import FROM_RANKS, BadCause
 from opscope.judge.origin.soundness import Soundness
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
@@ -345,7 +345,7 @@ def test_what_another_rank_sends() -> None:
         rows((OUTPUT, 0, 0, [NAN, 1.0]), (OUTPUT, 1, 0, [NAN, 2.0])), Calls(nodes)
     )
     assert [(birth.node.id, birth.entered) for birth in found] == [(0, FROM_RANKS)]
-    assert soundness.status == {(0, 0): Status.FAULT, (1, 0): Status.FAULT}
+    assert soundness.status == {(0, 0): BadCause.FAULT, (1, 0): BadCause.FAULT}
 
 
 def test_a_collective_hands_on_what_this_rank_gave() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from helpers.watched import Watched, watched
 from opscope.events import ParameterFact
-from opscope.judge.training import Training
+from opscope.judge.training import TrainingJudge
 
 
 def run(folder: Path, training: Callable[[], None], watch: str = "recommended") -> Watched:
@@ -335,7 +335,7 @@ def test_a_saturated_activation(activation: nn.Module, at: float, tmp_path: Path
 
 
 def test_facts_are_asked_for_rarely_later_on() -> None:
-    training = Training(None, lambda: 0)  # type: ignore[arg-type]
+    training = TrainingJudge(None, lambda: 0)  # type: ignore[arg-type]
     asked = [step for step in range(200) if training.wants_facts(step)]
     assert asked == [*range(32), 64, 128, 192]
     for step in asked:

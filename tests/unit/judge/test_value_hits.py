@@ -10,9 +10,9 @@ import pytest
 from helpers.made_rows import record_of
 from opscope.events import IO, TRAINING_GRAPH, Node, Phase, Stack
 from opscope.judge.catalogue import BY_NAME
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.parsing import make
-from opscope.judge.value_hits import Place, hits_of, io_of, outcome_of, reason_text
+from opscope.judge.value_hits import ValuePlace, hits_of, io_of, outcome_of, reason_text
 from opscope.stats.numpy_stats import row_of
 from opscope.stats.record import INPUT, OUTPUT, ROW_DTYPE
 
@@ -29,8 +29,8 @@ def rows(*values: list[float]) -> np.ndarray:
 
 def hits(condition: str, *values: list[float], **params: Any) -> list[Any]:
     watchpoint, records = make(condition, 1, **params), rows(*values)
-    outcome = outcome_of(watchpoint, Numbers.of_records(records), NODE)
-    place = Place(4, 0, NODE, IO.OUTPUT, 0, 9)
+    outcome = outcome_of(watchpoint, NumberColumns.of_records(records), NODE)
+    place = ValuePlace(4, 0, NODE, IO.OUTPUT, 0, 9)
     return list(hits_of(watchpoint, outcome, records, dict.fromkeys(range(len(records)), place)))
 
 
@@ -75,7 +75,7 @@ def test_the_check_of_a_saturated_activation_depends_on_it(
     op: str, values: list[float], hits: bool
 ) -> None:
     node = Node(7, TRAINING_GRAPH, "x", op, "", "", "", Phase.FORWARD, Stack(0, ()))
-    outcome = outcome_of(make("AS", 1), Numbers.of_records(rows(values)), node)
+    outcome = outcome_of(make("AS", 1), NumberColumns.of_records(rows(values)), node)
     assert outcome.hits.tolist() == [hits]
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from opscope.errors import OpscopeError
-from opscope.events import IO, TRAINING_GRAPH, Call, Node, Phase, Stack, Value
+from opscope.events import IO, TRAINING_GRAPH, Call, Node, PassingValue, Phase, Stack
 from opscope.live.control import LiveSettings
-from opscope.live.kept import ALL, NONE, SMALL_BYTES, USUAL_BYTES, KeptValues, Key
+from opscope.live.kept import ALL, NONE, SMALL_BYTES, USUAL_BYTES, KeptValues, ValueKey
 from opscope.live.spill import Spill
 from opscope.settings.run import load_run_settings
 
@@ -27,12 +27,12 @@ def node(number: int, scope: str = "Default/a") -> Node:
     )
 
 
-def add(kept: KeptValues, step: int, number: int, fill: float) -> Key:
+def add(kept: KeptValues, step: int, number: int, fill: float) -> ValueKey:
     tensor = torch.full((SIZE // 4,), float(fill))
     call = Call(node(number), step, number, 0, 0)
-    kept.add(call, IO.OUTPUT, [Value(0, tensor, None)])
+    kept.add(call, IO.OUTPUT, [PassingValue(0, tensor, None)])
     tensor.fill_(-1.0)  # what is written in place later
-    return Key(step, number, "output", 0)
+    return ValueKey(step, number, "output", 0)
 
 
 def test_what_is_written_in_place_later_changes_nothing() -> None:
@@ -94,11 +94,11 @@ def test_parameters_of_three_steps_back_are_there_to_compare_the_last_step_with(
         kept.add_parameters(step, {"w": torch.full((3,), float(step))})
     kept.begin_step(4)
     add(kept, 4, 0, 4.0)  # held in step 4, before its update: now they are those of step 3
-    before = kept.get(Key(2, "w", "parameter", 0))
+    before = kept.get(ValueKey(2, "w", "parameter", 0))
     assert before is not None and before.tolist() == [2.0, 2.0, 2.0]
     # Held as step 4 begins, one looks at step 3: it used those of step 2, step 2 those of 1.
-    assert kept.get(Key(1, "w", "parameter", 0)) is not None
-    assert kept.get(Key(0, "w", "parameter", 0)) is None
+    assert kept.get(ValueKey(1, "w", "parameter", 0)) is not None
+    assert kept.get(ValueKey(0, "w", "parameter", 0)) is None
 
 
 def test_who_is_kept() -> None:
@@ -124,7 +124,7 @@ def test_who_is_kept() -> None:
 def test_elements_in_ranges_are_counted() -> None:
     kept = KeptValues()
     tensor = torch.tensor([0.0, 1.0, 2.0, float("nan"), float("inf")])
-    kept.add(Call(node(3), 5, 17, 0, 0), IO.INPUT, [Value(2, tensor, None)])
+    kept.add(Call(node(3), 5, 17, 0, 0), IO.INPUT, [PassingValue(2, tensor, None)])
     ranges = [(0.0, 1.0), (1.5, float("inf"))]
     assert kept.counts(5, ranges) == [(17, "input", 2, 0, 2), (17, "input", 2, 1, 2)]
     assert kept.counts(4, ranges) == []

@@ -9,7 +9,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Snapshot
 from opscope.live.controller import Controller
 from opscope.live.kept import NONE, KeptValues
-from opscope.live.parameters import ParameterHistory
+from opscope.live.parameters import ParameterCopies
 
 
 class Trained:
@@ -18,7 +18,7 @@ class Trained:
     def __init__(self, budget: int = 1 << 20) -> None:
         self.kept = KeptValues(budget)
         self.controller = Controller()
-        self.history = ParameterHistory(self.kept, self.controller)
+        self.history = ParameterCopies(self.kept, self.controller)
         self.tensors = {"a": torch.zeros(4), "b": torch.zeros(4)}
         self.history.snapshot = lambda: Snapshot(parameters=self.tensors)
 

@@ -10,11 +10,13 @@ from opscope.record.edges import InputFrom, edges_of, edges_text
 from opscope.record.graphs import graphs_of, render
 from opscope.record.lines import SourceLine, code_at, lines_of, lines_text, same_lines
 from opscope.record.memory_list import memory_list
-from opscope.record.reading import Operator
+from opscope.record.reading import OperatorCall
 
 
-def operator(sequence: int, op: str, node: int | None, *inputs: InputFrom, at: int = 0) -> Operator:
-    return Operator(
+def operator(
+    sequence: int, op: str, node: int | None, *inputs: InputFrom, at: int = 0
+) -> OperatorCall:
+    return OperatorCall(
         sequence=sequence,
         step=sequence // 10,
         op=f"aten::{op}",

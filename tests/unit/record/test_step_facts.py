@@ -9,7 +9,7 @@ import torch
 
 from opscope.record.reading import RingReader
 from opscope.record.ring import Ring, Sizes
-from opscope.record.step_facts import StepFacts
+from opscope.record.step_facts import StepFactsRecorder
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def ring() -> Ring:
 
 
 @pytest.fixture
-def facts(ring: Ring) -> StepFacts:
-    made = StepFacts(ring, lambda by: None)
+def facts(ring: Ring) -> StepFactsRecorder:
+    made = StepFactsRecorder(ring, lambda by: None)
     made.begin(0)
     return made
 
@@ -29,7 +29,9 @@ def latest(ring: Ring) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("count", [0, 3, 1 << 14, (1 << 14) + 7, 1 << 15, 100_000])
-def test_a_batch_has_the_checksum_of_its_ends(ring: Ring, facts: StepFacts, count: int) -> None:
+def test_a_batch_has_the_checksum_of_its_ends(
+    ring: Ring, facts: StepFactsRecorder, count: int
+) -> None:
     values = torch.arange(count, dtype=torch.float32)
     facts.add_batch([("x", values)])
     content = values.numpy().tobytes()
@@ -39,7 +41,9 @@ def test_a_batch_has_the_checksum_of_its_ends(ring: Ring, facts: StepFacts, coun
     ]
 
 
-def test_the_values_of_a_batch_and_the_random_state_before_it(ring: Ring, facts: StepFacts) -> None:
+def test_the_values_of_a_batch_and_the_random_state_before_it(
+    ring: Ring, facts: StepFactsRecorder
+) -> None:
     torch.manual_seed(5)
     state = torch.get_rng_state()
     x, y = torch.tensor([[1, 2]]), torch.tensor(3.5, dtype=torch.float64)
@@ -59,7 +63,9 @@ def test_the_values_of_a_batch_and_the_random_state_before_it(ring: Ring, facts:
     assert content == state.numpy().tobytes()
 
 
-def test_of_many_batches_in_a_step_the_latest_are_noted(ring: Ring, facts: StepFacts) -> None:
+def test_of_many_batches_in_a_step_the_latest_are_noted(
+    ring: Ring, facts: StepFactsRecorder
+) -> None:
     for number in range(1000):
         facts.add_batch([("x", torch.full((1,), number)), ("y", torch.ones(1))])
     assert len(facts.batch) <= 16
@@ -71,7 +77,7 @@ def test_of_many_batches_in_a_step_the_latest_are_noted(ring: Ring, facts: StepF
 
 
 def test_quick_batches_of_an_evaluation_are_noted_now_and_then(
-    ring: Ring, facts: StepFacts
+    ring: Ring, facts: StepFactsRecorder
 ) -> None:
     facts.add_evaluated([("x", torch.zeros(1))])
     for number in range(100):
@@ -79,7 +85,9 @@ def test_quick_batches_of_an_evaluation_are_noted_now_and_then(
     assert 1 <= len(latest(ring)["batch"]) < 16  # type: ignore[arg-type]
 
 
-def test_the_same_tensor_is_noted_once_and_another_is_added(ring: Ring, facts: StepFacts) -> None:
+def test_the_same_tensor_is_noted_once_and_another_is_added(
+    ring: Ring, facts: StepFactsRecorder
+) -> None:
     x, y = torch.ones(2), torch.ones(3)
     facts.add_batch([("x", x)])
     facts.add_batch([("x", x), ("y", y)])

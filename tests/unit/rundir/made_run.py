@@ -15,7 +15,7 @@ from opscope.events import (
     IO,
     Call,
     Frame,
-    Loss,
+    LossRecord,
     Node,
     Output,
     Outside,
@@ -135,7 +135,7 @@ class MadeRun:
         for index, node in enumerate(self.nodes):
             self.call(node, step, index, 100.0 * step + index)
         value = 1.0 / (step + 1) if loss is None else loss
-        losses = [Loss(value, self.loss, 1)]
+        losses = [LossRecord(value, self.loss, 1)]
         calls = Calls(list(self.nodes))
         self._renew(calls)
         self.writer.step_end(StepRecord(step, calls, losses, 0.25))

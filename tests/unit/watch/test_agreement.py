@@ -162,7 +162,7 @@ def test_one_rank_that_stops_stops_all(capfd: pytest.CaptureFixture[str]) -> Non
     def prepare(made: WatchSink) -> None:
         if made.rank == 1:
             hit = SimpleNamespace(step=0, message="NaN")
-            made._teller.stopping = hit  # type: ignore[assignment]
+            made._reporter.stopping = hit  # type: ignore[assignment]
 
     assert outcomes(3, prepare) == [(0, True)] * 3
     assert "rank 1 has a hit and ends training: rank 2 ends as well" in capfd.readouterr().err

@@ -8,6 +8,14 @@ export interface Along {
   numbers: Numbers[];
 }
 
+/** The part of one axis that is looked at. */
+export interface AxisSpan {
+  start: number;
+  step: number;
+  count: number;
+  ranged: boolean;
+}
+
 /** A tensor of the last batch. */
 export interface BatchTensor {
   name: string;
@@ -160,6 +168,11 @@ export interface EndedRank {
   has_ring: boolean;
 }
 
+/** The reason why a question could not be answered. */
+export interface ErrorAnswer {
+  error: string;
+}
+
 /** A number in an expression that something is compared with. */
 export interface ExpressionThreshold {
   measured: string;
@@ -294,7 +307,7 @@ export interface Lane {
 
 /** The layout of the elements that are looked at as rows and columns, one after the other. */
 export interface Layout {
-  axes: Span[];
+  axes: AxisSpan[];
   shape: number[];
   dtype: string;
   rows: number;
@@ -565,11 +578,6 @@ export interface Preview {
   examples: HitLine[];
   values: number;
   unchecked: Record<string, unknown>[];
-}
-
-/** The reason why a question could not be answered. */
-export interface Problem {
-  error: string;
 }
 
 /** A frame of the user's code that an exception went through. */
@@ -890,14 +898,6 @@ export interface SourceText {
   step: number | null;
   text: string[];
   marks: LineMark[];
-}
-
-/** The part of one axis that is looked at. */
-export interface Span {
-  start: number;
-  step: number;
-  count: number;
-  ranged: boolean;
 }
 
 /** The spread of the elements. */

@@ -12,7 +12,7 @@ from opscope.dump.format import csvtext
 HEADER = "NodeExecutionOrder-FullNameWithScope"
 
 
-class Order:
+class OperatorOrder:
     """The operators of one graph in their order; those that come later are put in their place."""
 
     def __init__(self) -> None:
@@ -54,17 +54,17 @@ class ExecutionOrder:
     def __init__(self, root: Path, temp: TempFiles) -> None:
         self._root = root
         self._temp = temp
-        self._orders: dict[int, Order] = {}
+        self._orders: dict[int, OperatorOrder] = {}
 
     def add(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a step in which it was not that of the step before."""
-        order = self._orders.setdefault(graph, Order())
+        """Take in the order of a step that differs from the step before."""
+        order = self._orders.setdefault(graph, OperatorOrder())
         if order.add(names):
             make_directory(self._root / layout.ORDERS)
             self._write(graph, order.names)
 
     def captured(self, graph: int, iteration: int) -> None:
-        """An iteration of this graph was captured."""
+        """Note that an iteration of this graph was captured."""
         append(layout.captured_file(self._root, graph), f"{iteration}\n".encode())
 
     def _write(self, graph: int, names: Sequence[str]) -> None:

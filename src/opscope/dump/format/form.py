@@ -16,7 +16,7 @@ _LAYOUTS = {4: ("NHWC", "channels_last"), 5: ("NDHWC", "channels_last_3d")}
 """By number of dimensions: formats with the channels last, and what torch calls them."""
 
 
-class Form(NamedTuple):
+class FileForm(NamedTuple):
     """`keeps_layout`: elements as they lie in memory; `samples`: so many of them, 0 for all."""
 
     keeps_layout: bool = False

@@ -51,12 +51,12 @@ class TensorTypes:
         return node in self._outputs
 
     def add_inputs(self, node: Node, values: Sequence[tuple[int, Any]]) -> None:
-        """The inputs of an operator that is about to run."""
+        """Take in the types of the inputs of an operator that is about to run."""
         if node not in self._inputs:
             self._inputs[node] = {slot: tensor_type_of(tensor) for slot, tensor in values}
 
     def add_outputs(self, node: Node, values: Sequence[tuple[int, Any]]) -> None:
-        """The outputs of an operator that ran, or some of them."""
+        """Take in the types of the outputs of an operator that ran, or of some of them."""
         known = self._outputs.setdefault(node, {})
         for slot, tensor in values:
             known.setdefault(slot, tensor_type_of(tensor))

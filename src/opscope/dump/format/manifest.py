@@ -69,7 +69,7 @@ class Manifest:
     _took: float = field(default=0.0, init=False)
 
     def wrote(self, iteration: int, size: int, values: int = 1) -> None:
-        """A file of this iteration, or of the constants, is in its place."""
+        """Count a file of this iteration, or of the constants, that is in its place."""
         with self._lock:
             entry = self.constants if iteration == CONSTANTS else self._iteration(iteration)
             entry.files += 1
@@ -77,12 +77,12 @@ class Manifest:
             entry.values += values
 
     def wrote_rows(self, iteration: int, count: int) -> None:
-        """Rows of this iteration are in its statistic.csv."""
+        """Count rows of this iteration that are in its statistic.csv."""
         with self._lock:
             self._iteration(iteration).rows += count
 
     def finish_iteration(self, iteration: int, complete: bool, passes: Sequence[int] = ()) -> None:
-        """Everything of this iteration that there is has been written."""
+        """Note that all there is of this iteration has been written."""
         with self._lock:
             if complete or iteration in self.iterations:
                 entry = self._iteration(iteration)
@@ -90,13 +90,13 @@ class Manifest:
                 entry.passes = [list(pair) for pair in zip(passes[::2], passes[1::2], strict=True)]
 
     def drop_iteration(self, iteration: int) -> None:
-        """There is no such iteration."""
+        """Forget an iteration of which there is nothing."""
         with self._lock:
             self.iterations.pop(iteration, None)
             self._lines.pop(iteration, None)
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
-        """A value cannot be saved."""
+        """Note a value that cannot be saved, and why."""
         key = (name, io, slot, reason)
         with self._lock:
             self.skipped_values += 1
@@ -104,7 +104,7 @@ class Manifest:
                 self.skipped.setdefault(key, Skipped(*key)).count += 1
 
     def finish(self, failure: str, dropped: int) -> None:
-        """The dump is over."""
+        """Note the end of the dump."""
         with self._lock:
             self.ended = _now()
             self.failure, self.dropped = failure, dropped
@@ -126,7 +126,7 @@ class Manifest:
         return time.monotonic() - self._written >= _SHARE * self._took
 
     def was_written(self, seconds: float) -> None:
-        """It has been written after an iteration; that took so long."""
+        """Note how long it took to write the manifest after an iteration."""
         self._written, self._took = time.monotonic(), seconds
 
     def to_json(self) -> str:

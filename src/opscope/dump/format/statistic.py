@@ -38,7 +38,7 @@ _BITS = re.compile(r"\d+")
 _DIGESTS = {MD5: "MD5", SHA1: "SHA1"}
 
 
-class Columns:
+class StatisticColumns:
     """The columns that the user's categories ask for, in their order, each once."""
 
     def __init__(self, categories: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class Columns:
 class Renderer:
     """Makes text of many rows that are ready; such rows have no digests."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: StatisticColumns) -> None:
         self._columns = columns
         self._labels, self._kinds = Texts(), Texts()
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from opscope.dump.format import csvtext
 from opscope.dump.format.names import NameBook, safe
-from opscope.dump.layout import NPY, Place
+from opscope.dump.layout import NPY, DumpFolder
 
 FORMAT = "DefaultFormat"
 
@@ -44,7 +44,7 @@ class Moment(NamedTuple):
 class Sighting(NamedTuple):
     """A value as it passes: where it goes, whose it is, and when."""
 
-    place: Place
+    place: DumpFolder
     label: Label
     moment: Moment
 

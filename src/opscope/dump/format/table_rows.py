@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.dump.format.subject import Label
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.stats.record import ROW_BYTES
 from opscope.value_type import ValueType
 
@@ -27,7 +27,7 @@ class TableRows(NamedTuple):
     The `node` of a record is the number of its label and its `call` the task id.
     """
 
-    place: Place
+    place: DumpFolder
     records: Records
     moments: Integers
     """The stream and the time in µs of each row."""
@@ -42,7 +42,7 @@ class TableRows(NamedTuple):
             yield self._replace(records=self.records[part], moments=self.moments[part])
 
 
-class Numbers:
+class NumberSet:
     """A set of small numbers, which takes many at once."""
 
     def __init__(self) -> None:

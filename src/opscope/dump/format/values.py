@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from opscope.dump.format.form import Form, as_it_lies, sample_on_device
+from opscope.dump.format.form import FileForm, as_it_lies, sample_on_device
 from opscope.dump.format.npy import Array
 from opscope.dump.format.subject import FORMAT, StoredType
 from opscope.events import Node, Output, Source
@@ -16,7 +16,7 @@ _NAMED = ("parameter", "buffer", "state")
 """Sources outside the step that have a name of their own."""
 
 
-class Reading(NamedTuple):
+class StoredElements(NamedTuple):
     """A tensor's elements as its file has them, and its own bytes where those are others.
 
     The array may be the tensor's own memory, which changes as training goes on. It is a sample
@@ -29,8 +29,8 @@ class Reading(NamedTuple):
 
 
 def read(
-    tensor: Any, form: Form, measures: bool = False, for_digest: bool = False
-) -> Reading | str:
+    tensor: Any, form: FileForm, measures: bool = False, for_digest: bool = False
+) -> StoredElements | str:
     """The tensor's elements, all of them if it is measured too, or why it has none."""
     try:
         if form.samples and not measures and _is_cut(tensor, form):
@@ -41,23 +41,23 @@ def read(
         kind = form.kind(tensor)
         other = array.itemsize != tensor.element_size() or kind.format != FORMAT
         raw = _raw_bytes(tensor) if other and for_digest else None
-        return Reading(as_it_lies(array, kind.format), raw, kind)
+        return StoredElements(as_it_lies(array, kind.format), raw, kind)
     except (RuntimeError, TypeError, NotImplementedError) as error:
         return f"tensors that say {str(error)[:_MAX_REASON]!r}"
 
 
-def _is_cut(tensor: Any, form: Form) -> bool:
+def _is_cut(tensor: Any, form: FileForm) -> bool:
     return not unsupported_reason(tensor) and form.cuts(tensor.numel())
 
 
-def _read_sample(tensor: Any, form: Form) -> Reading | str:
+def _read_sample(tensor: Any, form: FileForm) -> StoredElements | str:
     kind = form.kind(tensor)
     if not tensor.is_cpu:
         array = to_numpy(sample_on_device(tensor, kind.format, form.samples))
     else:
         array = to_numpy(tensor)
         array = None if array is None else form.sample(as_it_lies(array, kind.format))
-    return unsupported_reason(tensor) if array is None else Reading(array, None, kind)
+    return unsupported_reason(tensor) if array is None else StoredElements(array, None, kind)
 
 
 def _raw_bytes(tensor: Any) -> Array:

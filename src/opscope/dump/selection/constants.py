@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.values import read
 from opscope.events import Outside, Source
 from opscope.stats.torch_values import storage_address, unsupported_reason
 
-_WHOLE = Form()
+_WHOLE = FileForm()
 _MAX_KNOWN = 10_000
 
 
@@ -37,11 +37,11 @@ class Constants:
         self._tensors: dict[tuple[int, int], tuple[weakref.ref[Any], int, int]] = {}
 
     def made(self, tensor: Any) -> None:
-        """An operator has made this tensor."""
+        """Note that an operator has made this tensor: it is no constant."""
         self._made.add(storage_address(tensor))
 
     def end_step(self) -> None:
-        """The outputs of this step are those of the step before from here on."""
+        """End a step: the outputs seen so far are those of the step before from now on."""
         self._made_before, self._made = self._made, set()
 
     def new(self, graph: int, tensor: Any) -> int | None:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from opscope.dump.format.subject import Label, LabelBook
 from opscope.dump.format.table_rows import OPAQUE, Column, Integers, Records, TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.events import IO, Node, Outside, Source
 from opscope.names import PARAMETER
 from opscope.rows import Rows
 from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES, ROW_DTYPE, VALID
 
-Spot = tuple[int, IO, int]
+ValueSpot = tuple[int, IO, int]
 """The place of a value in a step: call, side and slot."""
 
 _sources_of = attrgetter("sources")
@@ -47,7 +47,7 @@ class RowPicker:
         self._last: _Choice | None = None
 
     def add(self, node: Node, label: Label, leaves_out: bool) -> None:
-        """From here on, take rows of this node; `leaves_out` those of outputs nobody needs."""
+        """Take rows of this node from here on; `leaves_out` are outputs that nobody needs."""
         if leaves_out and has_useless(node.op):
             self._useless.add(node.id)
         self._labels[node.id] = label.id
@@ -55,11 +55,13 @@ class RowPicker:
         self._last = None
 
     def drop(self, node: Node) -> None:
-        """From here on, take no rows of this node."""
+        """Take no rows of this node from here on."""
         self._labels[node.id] = -1
         self._last = None
 
-    def pick(self, rows: Rows, iteration: int, elsewhere: Collection[Spot]) -> Iterator[TableRows]:
+    def pick(
+        self, rows: Rows, iteration: int, elsewhere: Collection[ValueSpot]
+    ) -> Iterator[TableRows]:
         """The wanted rows, by graph, but for those `elsewhere`."""
         records = rows.records
         choice = self._choice(rows, elsewhere)
@@ -73,10 +75,10 @@ class RowPicker:
             picked["node"][own], picked["io"][own] = names, OUTPUT
             picked["slot"][own] = picked["call"][own] = moments[own, 0] = 0
         for graph, here in choice.graphs:
-            place = Place(graph, iteration)
+            place = DumpFolder(graph, iteration)
             yield TableRows(place, picked[here], moments[here], self._book.by_number, rows.kinds)
 
-    def _choice(self, rows: Rows, elsewhere: Collection[Spot]) -> _Choice:
+    def _choice(self, rows: Rows, elsewhere: Collection[ValueSpot]) -> _Choice:
         """Choose what to take of these rows; steps are mostly like the last."""
         parameters, last = self._parameters, self._last
         is_whole = parameters is None or parameters.begins_step(rows)
@@ -91,7 +93,7 @@ class RowPicker:
         self._last = choice if is_whole and not elsewhere else None
         return choice
 
-    def _choose(self, rows: Rows, heads: _Heads, elsewhere: Collection[Spot]) -> _Choice:
+    def _choose(self, rows: Rows, heads: _Heads, elsewhere: Collection[ValueSpot]) -> _Choice:
         records = rows.records
         nodes = records["node"].astype(np.intp)
         labels = self._labels.of(nodes)
@@ -189,7 +191,7 @@ class _ParameterInputs:
         return True
 
     def use_as_before(self, rows: Rows) -> None:
-        """Rows like the last ones begin a step: they use the same parameters."""
+        """Take the parameters to be used as in the last step, since the rows are like its."""
         self._step = int(rows.records["step"][0])
         self._used = set(self._used_last)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.dump import layout
 from opscope.dump.format.subject import Label
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.sinks import overflow
 from opscope.dump.sinks.dump_sink import DumpSink
 from opscope.dump.sinks.held import HeldInput, HeldInputs
 from opscope.dump.sinks.overflow import OverflowTable
-from opscope.events import Call, Node, StepRecord, Value
+from opscope.events import Call, Node, PassingValue, StepRecord
 from opscope.messages import say, say_once
 from opscope.settings.dump_combinations import EXCEPTION, OVERFLOW
 
@@ -38,7 +38,7 @@ class _FindingSink(DumpSink):
         self._held = HeldInputs()
         self._found, self._found_in_step = 0, False
 
-    def _take_inputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_inputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         if self._devices is not None:
             values = [value for value in values if self._devices.select(value.tensor)]
         self._held.keep(call, values)
@@ -73,7 +73,7 @@ class OverflowSink(_FindingSink):
     def wants_step(self, step: int) -> bool:
         return super().wants_step(step) and not self._has_enough
 
-    def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         held = self._held.take(call)
         outputs = overflow.bad_rows([value[:2] for value in values])
         if not outputs:
@@ -94,7 +94,7 @@ class OverflowSink(_FindingSink):
         for graph, overflows in self._overflows.items():
             lines, origin = overflows.end_step(record.calls)
             for line in lines:
-                place = Place(graph, iteration)
+                place = DumpFolder(graph, iteration)
                 self._recorder.line(place, layout.OVERFLOW, overflow.HEADER, line)
             if origin is not None:
                 say_once(
@@ -111,11 +111,11 @@ class OverflowSink(_FindingSink):
 class ExceptionSink(_FindingSink):
     """`op_debug_mode` 4: the inputs of operators that raise."""
 
-    def _take_inputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_inputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         self._write_raised()
         super()._take_inputs(call, label, values)
 
-    def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         self._held.drop(call)
 
     def _has_written(self, iteration: int, record: StepRecord) -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from opscope.dump import layout
 from opscope.dump.format.subject import Label, LabelBook
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.constants import Constants, is_constant
 from opscope.dump.selection.devices import Devices, without_idle_choice
 from opscope.dump.selection.marks import marks
-from opscope.dump.selection.picking import RowPicker, Spot
+from opscope.dump.selection.picking import RowPicker, ValueSpot
 from opscope.dump.selection.schemas import arguments_of
 from opscope.dump.selection.useless import has_useless, useless_slots
 from opscope.dump.selection.wanted import (
@@ -39,8 +39,8 @@ from opscope.events import (
     Call,
     Node,
     Outside,
+    PassingValue,
     StepRecord,
-    Value,
     Want,
 )
 from opscope.messages import say
@@ -100,7 +100,7 @@ class DumpSink(BaseSink):
         self._label_book = LabelBook()
         self._labels: dict[Node, Label] = {}
         self._parameters_seen: set[tuple[int, str]] = set()
-        self._elsewhere: set[Spot] = set()
+        self._elsewhere: set[ValueSpot] = set()
         self._constants = Constants() if saves_constants(settings) else None
         self._step, self._captures_step = -1, False
         self._lock: RankLock | None = None
@@ -177,12 +177,12 @@ class DumpSink(BaseSink):
         return self._kernels.select(node)
 
     @_never_raises
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         label = self._labels.get(call.node)
         if label is not None and self._captures(call.step):
             self._take_inputs(call, label, values)
 
-    def _take_inputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_inputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         if self._constants is not None:
             self._add_constants(call, values, self._constants)
         if not self._settings.wants_inputs:
@@ -193,16 +193,16 @@ class DumpSink(BaseSink):
                 self._recorder.input(place, label, call, slot, tensor, source)
 
     @_never_raises
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         label = self._labels.get(call.node)
         if label is not None and self._captures(call.step):
             self._take_outputs(call, label, self._needed(call, values))
 
-    def _take_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _take_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         if self._settings.wants_outputs:
             self._add_outputs(call, label, values)
 
-    def _needed(self, call: Call, values: Sequence[Value]) -> Sequence[Value]:
+    def _needed(self, call: Call, values: Sequence[PassingValue]) -> Sequence[PassingValue]:
         """The outputs without those that nothing ever reads."""
         op = call.node.op
         if not self._settings.ignores_useless_outputs or not has_useless(op):
@@ -210,7 +210,7 @@ class DumpSink(BaseSink):
         useless = useless_slots(op, len(call.node.outputs))
         return [value for value in values if value.slot not in useless]
 
-    def _add_outputs(self, call: Call, label: Label, values: Sequence[Value]) -> None:
+    def _add_outputs(self, call: Call, label: Label, values: Sequence[PassingValue]) -> None:
         place = self._place(call)
         if self._constants is not None:
             for value in values:
@@ -219,7 +219,9 @@ class DumpSink(BaseSink):
             if self._devices is None or self._is_here(call, IO.OUTPUT, slot, tensor):
                 self._recorder.output(place, label, call, slot, tensor)
 
-    def _add_constants(self, call: Call, values: Sequence[Value], constants: Constants) -> None:
+    def _add_constants(
+        self, call: Call, values: Sequence[PassingValue], constants: Constants
+    ) -> None:
         graph = call.node.graph
         for _, tensor, source in values:
             if not is_constant(source):
@@ -283,7 +285,9 @@ class DumpSink(BaseSink):
             for node in dict.fromkeys(nodes):
                 label = self._labels.get(node)
                 if label is not None:
-                    self._recorder.arguments(Place(graph, iteration), label, arguments_of(node))
+                    self._recorder.arguments(
+                        DumpFolder(graph, iteration), label, arguments_of(node)
+                    )
 
     def close(self) -> None:
         """Write what is waiting, say what matched nothing, and let go of the directory."""
@@ -341,8 +345,8 @@ class DumpSink(BaseSink):
             self._step, self._captures_step = step, self.is_on and wanted
         return self._captures_step
 
-    def _place(self, call: Call) -> Place:
-        return Place(call.node.graph, self._iteration(call.step))
+    def _place(self, call: Call) -> DumpFolder:
+        return DumpFolder(call.node.graph, self._iteration(call.step))
 
     def _iteration(self, step: int) -> int:
         return step + self._settings.initial_iteration

@@ -7,7 +7,7 @@ from typing import Any
 
 from opscope.dump.format.subject import Label
 from opscope.dump.format.table_rows import TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.events import Call, Node, Source
 from opscope.messages import say_once
@@ -25,7 +25,7 @@ class EarlyRecorder:
 
     def input(
         self,
-        place: Place,
+        place: DumpFolder,
         label: Label,
         call: Call,
         slot: int,
@@ -33,37 +33,37 @@ class EarlyRecorder:
         source: Source | None,
         original: Any = None,
     ) -> None:
-        """An input as it was before its operator ran."""
+        """Keep an input as it was before its operator ran."""
         if self._fits(tensor):
             self._keep("input", place, label, call, slot, _copy(tensor), source)
 
-    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
-        """An output, right after its operator ran."""
+    def output(self, place: DumpFolder, label: Label, call: Call, slot: int, tensor: Any) -> None:
+        """Keep an output, right after its operator ran."""
         if self._fits(tensor):
             self._keep("output", place, label, call, slot, _copy(tensor))
 
     def parameter(
-        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+        self, place: DumpFolder, label: Label, time_us: int, tensor: Any, source: Source
     ) -> None:
-        """A parameter or buffer as it is used in the step."""
+        """Keep a parameter or buffer as it is used in the step."""
         if self._fits(tensor):
             self._keep("parameter", place, label, time_us, _copy(tensor), source)
 
     def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
-        """A tensor from outside."""
+        """Keep a tensor from outside."""
         if self._fits(tensor):
             self._keep("constant", graph, label, time_us, _copy(tensor))
 
-    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
-        """The arguments of an operator that are no tensors."""
+    def arguments(self, place: DumpFolder, label: Label, arguments: Mapping[str, str]) -> None:
+        """Keep the arguments of an operator that are no tensors."""
         self._keep("arguments", place, label, arguments)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
-        """A line of a table of an iteration."""
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
+        """Keep a line of a table of an iteration."""
         self._keep("line", place, table, header, line)
 
     def rows(self, batch: TableRows) -> None:
-        """Rows that are ready; their memory is the batch's own."""
+        """Keep rows that are ready; their memory is the batch's own."""
         self._keep("rows", batch)
 
     def finish(
@@ -73,7 +73,7 @@ class EarlyRecorder:
         orders: Mapping[int, list[Node]],
         passes: Sequence[int] = (),
     ) -> None:
-        """A step has ended."""
+        """Keep the end of a step."""
         self._keep("finish", iteration, complete, orders, passes)
 
     def replay(self, recorder: DumpRecorder) -> None:

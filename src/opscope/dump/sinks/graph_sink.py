@@ -10,11 +10,11 @@ from opscope._version import __version__
 from opscope.atomic_files import TempFiles, make_directory
 from opscope.dump import layout
 from opscope.dump.format import ir, onnx_model
-from opscope.dump.format.execution_order import Order
+from opscope.dump.format.execution_order import OperatorOrder
 from opscope.dump.format.graph import Graph, TensorTypes
 from opscope.dump.selection.wanted import Phases
 from opscope.dump.transport.failure import describe
-from opscope.events import BaseSink, Call, Node, StepRecord, Value, Want
+from opscope.events import BaseSink, Call, Node, PassingValue, StepRecord, Want
 from opscope.messages import say_once
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class GraphSink(BaseSink):
         self._rank = 0
         self._phases = Phases(include)
         self._types = TensorTypes()
-        self._orders: dict[int, Order] = {}
+        self._orders: dict[int, OperatorOrder] = {}
         self._nodes: dict[int, dict[str, Node]] = {}
         self._last: dict[int, Sequence[Node]] = {}
         self._has_news = True
@@ -66,10 +66,10 @@ class GraphSink(BaseSink):
             return Want.NOTHING
         return _ALL
 
-    def inputs(self, call: Call, values: Sequence[Value]) -> None:
+    def inputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._types.add_inputs(call.node, [value[:2] for value in values])
 
-    def outputs(self, call: Call, values: Sequence[Value]) -> None:
+    def outputs(self, call: Call, values: Sequence[PassingValue]) -> None:
         self._types.add_outputs(call.node, [value[:2] for value in values])
 
     def step_end(self, record: StepRecord) -> None:
@@ -105,7 +105,7 @@ class GraphSink(BaseSink):
         self._last[graph] = nodes
         known = self._nodes.setdefault(graph, {})
         known.update({node.name: node for node in nodes})
-        return self._orders.setdefault(graph, Order()).add([node.name for node in nodes])
+        return self._orders.setdefault(graph, OperatorOrder()).add([node.name for node in nodes])
 
     def _write(self, root: Path, number: int) -> None:
         known = self._nodes[number]

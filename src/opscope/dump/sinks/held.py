@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from opscope.dump.selection.schemas import operator_of
-from opscope.events import Call, Source, Value
+from opscope.events import Call, PassingValue, Source
 from opscope.stats.torch_values import unsupported_reason
 
 
@@ -26,7 +26,7 @@ class HeldInputs:
     def __init__(self) -> None:
         self._calls: dict[int, tuple[Call, list[HeldInput]]] = {}
 
-    def keep(self, call: Call, values: Sequence[Value]) -> None:
+    def keep(self, call: Call, values: Sequence[PassingValue]) -> None:
         """Keep the inputs of a call; copies of them if the operator may write to them."""
         copies = _writes(call.node.op)
         held = [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.dump.format import metadata
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.sinks.recorder import DumpRecorder
 from opscope.dump.transport.background import BackgroundWriter
@@ -37,7 +37,7 @@ def open_recorder(
 
 
 def _plan(settings: DumpSettings) -> StorePlan:
-    form = Form(keeps_layout=not settings.trans_flag, samples=settings.samples)
+    form = FileForm(keeps_layout=not settings.trans_flag, samples=settings.samples)
     packs = settings.file_format == "bin"
     return StorePlan(settings.net_name, settings.statistic_category, packs, form)
 

@@ -54,7 +54,7 @@ class OverflowTable:
         self._found: list[_Found] = []
 
     def add(self, label: Label, call: Call, inputs: BadRows, outputs: BadRows) -> None:
-        """An operator whose outputs hold NaN or Inf."""
+        """Add an operator whose outputs hold NaN or Inf."""
         self._found.append(_Found(label, call, inputs, outputs))
 
     def has(self, call: Call) -> bool:
@@ -62,7 +62,7 @@ class OverflowTable:
         return bool(self._found) and self._found[-1].call is call
 
     def add_outputs(self, outputs: BadRows) -> None:
-        """More outputs of the operator that was added last."""
+        """Add more outputs of the operator that was added last."""
         last = self._found[-1]
         self._found[-1] = last._replace(outputs={**last.outputs, **outputs})
 

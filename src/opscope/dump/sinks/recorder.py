@@ -10,7 +10,7 @@ from opscope.dump.format import metadata
 from opscope.dump.format.subject import Label, Moment, Sighting
 from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import output_of
-from opscope.dump.layout import CONSTANTS, Place
+from opscope.dump.layout import CONSTANTS, DumpFolder
 from opscope.dump.selection.wanted import measures_values, rows_of_parameters
 from opscope.dump.transport.writer import Writer, WritingEnd
 from opscope.events import IO, Call, Node, Source
@@ -40,7 +40,7 @@ class DumpRecorder:
 
     def input(
         self,
-        place: Place,
+        place: DumpFolder,
         label: Label,
         call: Call,
         slot: int,
@@ -48,43 +48,43 @@ class DumpRecorder:
         source: Source | None,
         original: Any = None,
     ) -> None:
-        """An input as it was before its operator ran; `original` if `tensor` is a copy of it."""
+        """Write an input as it was before its operator; `tensor` may be a copy of `original`."""
         if call is not self._call:
             self._call, self._inputs = call, set()
         self._inputs.add(id(tensor if original is None else original))
         moment = Moment(call.index, call.stream, call.time_us, _INPUT, slot)
         self._value(Sighting(place, label, moment), tensor, source, False, self._measures)
 
-    def output(self, place: Place, label: Label, call: Call, slot: int, tensor: Any) -> None:
-        """An output, right after its operator ran."""
+    def output(self, place: DumpFolder, label: Label, call: Call, slot: int, tensor: Any) -> None:
+        """Write an output, right after its operator ran."""
         moment = Moment(call.index, call.stream, call.time_us, _OUTPUT, slot)
         source = output_of(call.node, slot)
         changing = call is self._call and id(tensor) in self._inputs
         self._value(Sighting(place, label, moment), tensor, source, changing, self._measures)
 
     def parameter(
-        self, place: Place, label: Label, time_us: int, tensor: Any, source: Source
+        self, place: DumpFolder, label: Label, time_us: int, tensor: Any, source: Source
     ) -> None:
-        """A parameter or buffer as it is used in the step."""
+        """Write a parameter or buffer as it is used in the step."""
         seen = Sighting(place, label, Moment(0, 0, time_us, _OUTPUT, 0))
         self._value(seen, tensor, source, False, self._measures_parameters)
 
     def constant(self, graph: int, label: Label, time_us: int, tensor: Any) -> None:
-        """A tensor from outside."""
-        seen = Sighting(Place(graph, CONSTANTS), label, Moment(0, 0, time_us, _OUTPUT, 0))
+        """Write a tensor from outside."""
+        seen = Sighting(DumpFolder(graph, CONSTANTS), label, Moment(0, 0, time_us, _OUTPUT, 0))
         self._value(seen, tensor, None, False, False)
 
-    def arguments(self, place: Place, label: Label, arguments: Mapping[str, str]) -> None:
-        """The arguments of an operator that are no tensors."""
+    def arguments(self, place: DumpFolder, label: Label, arguments: Mapping[str, str]) -> None:
+        """Write the arguments of an operator that are no tensors."""
         text = json.dumps(arguments, indent=4, ensure_ascii=False)
         self._writer.text(place, f"{label.prefix}.json", text)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
-        """A line of a table of an iteration."""
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
+        """Write a line of a table of an iteration."""
         self._writer.line(place, table, header, line)
 
     def rows(self, batch: TableRows) -> None:
-        """Rows that are ready."""
+        """Write rows that are ready."""
         self._writer.rows(batch)
 
     def finish(
@@ -94,7 +94,7 @@ class DumpRecorder:
         orders: Mapping[int, list[Node]],
         passes: Sequence[int] = (),
     ) -> None:
-        """A step has ended; `passes` are as `Calls` has them."""
+        """Finish a step; `passes` are as `Calls` has them."""
         for graph, nodes in orders.items():
             if self._orders.get(graph) != nodes:
                 self._orders[graph] = nodes

@@ -18,9 +18,9 @@ import numpy as np
 from opscope.dump.format import npy
 from opscope.dump.format.digest import digest
 from opscope.dump.format.subject import Label, Sighting, StoredType
-from opscope.dump.format.table_rows import OPAQUE, Numbers, TableRows
-from opscope.dump.format.values import Reading, key_of, read
-from opscope.dump.layout import Place
+from opscope.dump.format.table_rows import OPAQUE, NumberSet, TableRows
+from opscope.dump.format.values import StoredElements, key_of, read
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.arena import Arena, Slot, aligned
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import BYTES_PER_ROW, DONE, FAILED
@@ -52,7 +52,7 @@ class BackgroundWriter:
         self.arena = Arena(limit, self._jobs_done, self._wait)
         self._memory.populate(self.arena.soft_limit)
         self._jobs = 0
-        self._labels, self._row_kinds = Numbers(), Numbers()
+        self._labels, self._row_kinds = NumberSet(), NumberSet()
         self._rows_at_once = max(1, min(_ROWS_AT_ONCE, limit // 2 // BYTES_PER_ROW))
         self._kinds: dict[Hashable, int] = {}
         self._plain_kinds: dict[Hashable, int] = {}
@@ -98,11 +98,11 @@ class BackgroundWriter:
             for part in batch.parts(self._rows_at_once):
                 self._submit_rows(part)
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         with self._lock:
             self._sender.send(("line", *place, table, header, line))
 
-    def text(self, place: Place, name: str, text: str) -> None:
+    def text(self, place: DumpFolder, name: str, text: str) -> None:
         with self._lock:
             for first in range(0, len(text), _CHARACTERS_PER_RECORD):
                 part = text[first : first + _CHARACTERS_PER_RECORD]
@@ -135,7 +135,7 @@ class BackgroundWriter:
             self._sender.send(("describe", description))
 
     def fail(self, failure: str) -> None:
-        """The process knows, or will hear of it when it is closed."""
+        """Do nothing: the process that writes knows, or will hear of it when it is closed."""
 
     def close(self, failure: str) -> WritingEnd:
         with self._lock, contextlib.suppress(WriterError):
@@ -173,7 +173,7 @@ class BackgroundWriter:
         self._plain_kinds[tensor.dtype, tensor.shape] = number
         return number
 
-    def _hold(self, key: Hashable, reading: Reading) -> Slot:
+    def _hold(self, key: Hashable, reading: StoredElements) -> Slot:
         array, raw, kind = reading
         fortran = array.flags.fnc
         slot = self.arena.allocate(_size(reading))
@@ -220,7 +220,7 @@ class BackgroundWriter:
             self._kinds[key] = number
         return number
 
-    def _write_here(self, seen: Sighting, reading: Reading, measures: bool) -> None:
+    def _write_here(self, seen: Sighting, reading: StoredElements, measures: bool) -> None:
         """Write a value that is larger than all the shared memory; only its place is left to do."""
         place, label, moment = seen
         array, raw, kind = npy.dense(reading.array), reading.raw, reading.kind
@@ -252,5 +252,5 @@ class BackgroundWriter:
             raise WriterError(self._process.failure())
 
 
-def _size(reading: Reading) -> int:
+def _size(reading: StoredElements) -> int:
     return aligned(reading.array.nbytes) + (0 if reading.raw is None else reading.raw.nbytes)

@@ -9,7 +9,7 @@ from typing import Any
 from opscope.dump.format.subject import Sighting, Subject
 from opscope.dump.format.table_rows import TableRows
 from opscope.dump.format.values import read
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.store import Store
 from opscope.dump.transport.writer import WritingEnd
 from opscope.events import Source
@@ -49,12 +49,12 @@ class DirectWriter:
         with self._lock:
             self._store.add_rows(batch)  # they come at the end of a step: `finish` writes them
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         with self._lock:
             self._store.add_line(place, table, header, line)
             self._store.flush()
 
-    def text(self, place: Place, name: str, text: str) -> None:
+    def text(self, place: DumpFolder, name: str, text: str) -> None:
         with self._lock:
             self._store.text(place, name, text)
 

@@ -11,7 +11,7 @@ LARGE = 128 * 1024
 _THREADS = min(4, os.cpu_count() or 1)
 
 
-class Writes:
+class ParallelWrites:
     """Writes under way, in the order of their jobs."""
 
     def __init__(self) -> None:

@@ -19,15 +19,15 @@ from opscope.dump import layout
 from opscope.dump.format import csvtext, npy
 from opscope.dump.format.digest import digest
 from opscope.dump.format.execution_order import ExecutionOrder
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.names import MAX_NAME_BYTES, short_name
 from opscope.dump.format.npy import Array
 from opscope.dump.format.pack import Pack
-from opscope.dump.format.statistic import LINE_END, Columns, Renderer
+from opscope.dump.format.statistic import LINE_END, Renderer, StatisticColumns
 from opscope.dump.format.subject import Subject
 from opscope.dump.format.table_rows import TableRows
-from opscope.dump.layout import CONSTANTS, Place
+from opscope.dump.layout import CONSTANTS, DumpFolder
 from opscope.stats.native_cpu import row_of_array
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class StorePlan(NamedTuple):
     net_name: str
     categories: tuple[str, ...] = ()
     packs: bool = False
-    form: Form = Form()
+    form: FileForm = FileForm()
 
 
 class Store:
@@ -79,18 +79,18 @@ class Store:
     def __init__(self, root: Path, plan: StorePlan, manifest: Manifest, owner: str) -> None:
         self.root = root
         self.manifest = manifest
-        self.columns = columns = Columns(plan.categories)
+        self.columns = columns = StatisticColumns(plan.categories)
         self.form = plan.form
         self.temp = TempFiles(root / layout.TEMP, owner)
         self._owner = owner
         self._net = root / plan.net_name
-        self._packs: dict[Place, Pack] | None = {} if plan.packs else None
+        self._packs: dict[DumpFolder, Pack] | None = {} if plan.packs else None
         self._pack_header = _FIRST_HEADER
         self._order = ExecutionOrder(root, self.temp)
-        self._directories: dict[Place, _Directory] = {}
+        self._directories: dict[DumpFolder, _Directory] = {}
         self._renderer = Renderer(columns)
-        self._pending: dict[tuple[Place, str], _Lines] = {}
-        self._headed: set[tuple[Place, str]] = set()
+        self._pending: dict[tuple[DumpFolder, str], _Lines] = {}
+        self._headed: set[tuple[DumpFolder, str]] = set()
         self._name_limit = _name_limit(root)
 
     def prepare(self, config: str, description: str) -> None:
@@ -105,11 +105,11 @@ class Store:
         """Write what is known of the framework and the device."""
         self._text(layout.VERSIONS, description)
 
-    def save(self, place: Place, subject: Subject, array: Array) -> None:
+    def save(self, place: DumpFolder, subject: Subject, array: Array) -> None:
         """Write a value's file."""
         self.write(place, self.path(place, subject), npy.dense(self.form.sample(array)))
 
-    def path(self, place: Place, subject: Subject) -> str:
+    def path(self, place: DumpFolder, subject: Subject) -> str:
         """Return where a value's file goes, and make its directory; its name in a pack."""
         name = subject.file_name
         if self.form.cuts(math.prod(subject.kind.shape)):
@@ -118,11 +118,11 @@ class Store:
             return name
         return self._path(self._writable(place), name)
 
-    def packs(self, place: Place) -> bool:
+    def packs(self, place: DumpFolder) -> bool:
         """Tell whether the values of a place are together in one file."""
         return self._packs is not None and place.iteration != CONSTANTS
 
-    def write(self, place: Place, path: str, array: Array) -> None:
+    def write(self, place: DumpFolder, path: str, array: Array) -> None:
         """Write a dense array; several threads may do this at once, unless they are packed."""
         if self.packs(place):
             self._pack(place).add(path, array)
@@ -132,7 +132,7 @@ class Store:
         self._directory(place).temp.place(path, (header, data), size)
         self.manifest.wrote(place.iteration, size)
 
-    def repeat(self, place: Place, path: str, array: Array, saved: str) -> None:
+    def repeat(self, place: DumpFolder, path: str, array: Array, saved: str) -> None:
         """Give the file of an array that was saved before a second name."""
         if self.packs(place):
             self._pack(place).repeat(path, saved)
@@ -144,7 +144,7 @@ class Store:
             return
         self.manifest.wrote(place.iteration, npy.size(array))
 
-    def adopt(self, place: Place, subject: Subject, temporary: str, size: int) -> None:
+    def adopt(self, place: DumpFolder, subject: Subject, temporary: str, size: int) -> None:
         """Put a value's file that was written elsewhere in its place."""
         path = self.path(place, subject)
         if self.packs(place):
@@ -154,14 +154,14 @@ class Store:
         self.temp.rename(temporary, path)
         self.manifest.wrote(place.iteration, size)
 
-    def measure(self, place: Place, subject: Subject, array: Array, raw: Array | None) -> None:
+    def measure(self, place: DumpFolder, subject: Subject, array: Array, raw: Array | None) -> None:
         """Add the row of a value, computed here; `raw` are its own bytes if they differ."""
         data = array if raw is None else raw
         digests = [digest(algorithm, data) for algorithm in self.columns.algorithms]
         self.add_row(place, subject, row_of_array(array), digests)
 
     def add_row(
-        self, place: Place, subject: Subject, row: Row, digests: Sequence[str] = ()
+        self, place: DumpFolder, subject: Subject, row: Row, digests: Sequence[str] = ()
     ) -> None:
         """Add the row of a value; `flush` writes it."""
         line = self.columns.line(subject, row, digests)
@@ -171,21 +171,21 @@ class Store:
         """Add rows that are ready; `flush` writes them."""
         self._add_rows(batch.place, self._renderer.lines(batch), len(batch.records))
 
-    def add_line(self, place: Place, table: str, header: str, line: str) -> None:
+    def add_line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         """Add a line to a table beside the values; `flush` writes it."""
         self._lines(place, table, header, "\n").text.append(csvtext.encode([line], "\n"))
 
-    def _add_sample(self, place: Place, name: str, subject: Subject) -> None:
+    def _add_sample(self, place: DumpFolder, name: str, subject: Subject) -> None:
         dtype, shape, _ = subject.kind
         line = f"{csvtext.field(name)},{csvtext.shape(shape)},{dtype}"
         self.add_line(place, layout.SAMPLES, _SAMPLES_HEADER, line)
 
-    def _add_rows(self, place: Place, text: bytes, rows: int) -> None:
+    def _add_rows(self, place: DumpFolder, text: bytes, rows: int) -> None:
         lines = self._lines(place, layout.STATISTIC, self.columns.header, LINE_END)
         lines.text.append(text)
         lines.rows += rows
 
-    def _lines(self, place: Place, table: str, header: str, end: str) -> _Lines:
+    def _lines(self, place: DumpFolder, table: str, header: str, end: str) -> _Lines:
         lines = self._pending.get((place, table))
         if lines is None:
             lines = self._pending[place, table] = _Lines(header, end, [])
@@ -199,19 +199,19 @@ class Store:
             if lines.rows:
                 self.manifest.wrote_rows(place.iteration, lines.rows)
 
-    def text(self, place: Place, name: str, text: str) -> None:
+    def text(self, place: DumpFolder, name: str, text: str) -> None:
         """Write a small file beside the values."""
         directory = self._writable(place)
         directory.temp.place_bytes(self._path(directory, name), csvtext.encode([text], "\n"))
 
     def order(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a graph's operators in a step, when it is another than before."""
+        """Write the order of a graph's operators, when it is another than before."""
         self._order.add(graph, names)
 
     def finish(
         self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
     ) -> None:
-        """Everything of an iteration has been written; these graphs ran in it.
+        """Finish an iteration of which all has been written; these graphs ran in it.
 
         If none did, and it is not complete, it was none: nothing of it stays.
         """
@@ -260,14 +260,14 @@ class Store:
     def _text(self, name: str, text: str) -> None:
         self.temp.place_bytes(self.root / name, text.encode("utf-8", "surrogateescape"))
 
-    def _pack(self, place: Place) -> Pack:
+    def _pack(self, place: DumpFolder) -> Pack:
         packs = self._packs
         assert packs is not None
         if place not in packs:
             packs[place] = Pack(self._writable(place).temp, self._pack_header)
         return packs[place]
 
-    def _finish_pack(self, place: Place) -> None:
+    def _finish_pack(self, place: DumpFolder) -> None:
         made = self._packs.pop(place, None) if self._packs else None
         if made is None:
             return
@@ -278,7 +278,7 @@ class Store:
         size = made.finish(f"{self._net}/{place.path}/{layout.PACK}")
         self.manifest.wrote(place.iteration, size, made.values)
 
-    def _writable(self, place: Place) -> _Directory:
+    def _writable(self, place: DumpFolder) -> _Directory:
         """The directory of a place, with one for temporary files in it."""
         directory = self._directory(place)
         if not directory.has_temp:
@@ -293,7 +293,7 @@ class Store:
             append(f"{directory.path}/{layout.MAPPING}", csvtext.encode([line], "\n"))
         return f"{directory.path}/{short}"
 
-    def _directory(self, place: Place) -> _Directory:
+    def _directory(self, place: DumpFolder) -> _Directory:
         directory = self._directories.get(place)
         if directory is None:
             path = self._net / place.path
@@ -302,7 +302,7 @@ class Store:
             directory = self._directories[place] = _Directory(str(path), temp)
         return directory
 
-    def _write_lines(self, place: Place, table: str, lines: _Lines) -> None:
+    def _write_lines(self, place: DumpFolder, table: str, lines: _Lines) -> None:
         path, text = f"{self._directory(place).path}/{table}", b"".join(lines.text)
         if (place, table) in self._headed:
             append(path, text)

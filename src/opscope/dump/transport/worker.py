@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.dump.format.form import Form
+from opscope.dump.format.form import FileForm
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.npy import Array, dense
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
 from opscope.dump.format.table_rows import TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.arena import aligned
 from opscope.dump.transport.channel import Receiver, Record
 from opscope.dump.transport.failure import describe
 from opscope.dump.transport.memory import DONE, FAILED, SharedMemory
-from opscope.dump.transport.parallel import LARGE, Writes
+from opscope.dump.transport.parallel import LARGE, ParallelWrites
 from opscope.dump.transport.store import Store, StorePlan
 from opscope.stats.row import Row
 from opscope.value_type import ValueType
@@ -40,7 +40,7 @@ def main(settings: dict[str, Any]) -> None:
     memory = SharedMemory(settings["memory"], settings["limit"])
     manifest = Manifest(settings["run"], settings["rank"], settings["started"])
     manifest.samples = settings["form"][1]
-    form = Form(*settings["form"])
+    form = FileForm(*settings["form"])
     plan = StorePlan(settings["net_name"], settings["categories"], settings["packs"], form)
     store = Store(Path(settings["root"]), plan, manifest, "w")
     worker = Worker(store, memory, settings["reply"], settings["lock"], settings["saves"])
@@ -70,7 +70,7 @@ class Worker:
         self._names: list[str] = []
         self._text = ""
         self._job = 0
-        self._writes = Writes()
+        self._writes = ParallelWrites()
         self._saved: dict[int, tuple[str, Future[None] | None]] = {}
         self._labels: dict[int, Label] = {}
         self._kinds: dict[int, tuple[StoredType, str, tuple[int, ...], bool]] = {}
@@ -161,13 +161,13 @@ class Worker:
         self._kinds[number] = StoredType(*kind), dtype, shape, fortran
 
     def _line(self, graph: int, iteration: int, table: str, header: str, line: str) -> None:
-        self._store.add_line(Place(graph, iteration), table, header, line)
+        self._store.add_line(DumpFolder(graph, iteration), table, header, line)
 
     def _add_text(self, graph: int, iteration: int, name: str, text: str, is_last: bool) -> None:
         self._text += text
         if is_last:
             text, self._text = self._text, ""
-            self._store.text(Place(graph, iteration), name, text)
+            self._store.text(DumpFolder(graph, iteration), name, text)
 
     def _row_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         self._row_kinds[number] = ValueType(dtype, shape)
@@ -201,7 +201,7 @@ class Worker:
         measures: bool,
     ) -> None:
         kind, dtype, shape, fortran = self._kinds[number]
-        place = Place(graph, iteration)
+        place = DumpFolder(graph, iteration)
         subject = Subject(self._labels[label], Moment(task, stream, time_us, io, slot), kind)
         array = self._memory.array(dtype, shape, fortran, start)
         if self._saves:
@@ -213,7 +213,7 @@ class Worker:
             self._store.measure(place, subject, array, raw)
 
     def _save(
-        self, job: int, place: Place, path: str, array: Array, start: int, repeats: bool
+        self, job: int, place: DumpFolder, path: str, array: Array, start: int, repeats: bool
     ) -> None:
         """Save a value that begins at `start`; if it repeats one, that was saved in this step."""
         saved = self._saved.get(start) if repeats else None
@@ -227,7 +227,7 @@ class Worker:
             self._saved[start] = path, self._writes.begin(job, write)
 
     def _repeat(
-        self, place: Place, path: str, array: Array, saved: str, writing: Future[None] | None
+        self, place: DumpFolder, path: str, array: Array, saved: str, writing: Future[None] | None
     ) -> None:
         if writing is not None:
             writing.result()
@@ -248,7 +248,7 @@ class Worker:
         size: int,
     ) -> None:
         subject = self._subject(label, Moment(task, stream, time_us, io, slot), kind)
-        self._store.adopt(Place(graph, iteration), subject, temporary, size)
+        self._store.adopt(DumpFolder(graph, iteration), subject, temporary, size)
 
     def _row(
         self,
@@ -265,12 +265,12 @@ class Worker:
         digests: Sequence[str],
     ) -> None:
         subject = self._subject(label, Moment(task, stream, time_us, io, slot), kind)
-        self._store.add_row(Place(graph, iteration), subject, Row(*row), digests)
+        self._store.add_row(DumpFolder(graph, iteration), subject, Row(*row), digests)
 
     def _subject(self, label: int, moment: Moment, kind: tuple[Any, ...]) -> Subject:
         return Subject(self._labels[label], moment, StoredType(*kind))
 
     def _rows(self, job: int, graph: int, iteration: int, start: int, count: int) -> None:
         arrays = self._memory.rows(start, count)
-        place = Place(graph, iteration)
+        place = DumpFolder(graph, iteration)
         self._store.add_rows(TableRows(place, *arrays, self._labels, self._row_kinds))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from opscope.dump.format.subject import Sighting
 from opscope.dump.format.table_rows import TableRows
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.events import Source
 
 
@@ -44,25 +44,25 @@ class Writer(Protocol):
     def rows(self, batch: TableRows) -> None:
         """Write rows that are ready."""
 
-    def line(self, place: Place, table: str, header: str, line: str) -> None:
+    def line(self, place: DumpFolder, table: str, header: str, line: str) -> None:
         """Add a line to a table of an iteration."""
 
-    def text(self, place: Place, name: str, text: str) -> None:
+    def text(self, place: DumpFolder, name: str, text: str) -> None:
         """Write a small file of an iteration."""
 
     def skip(self, name: str, io: str, slot: int, reason: str) -> None:
         """Note a value that cannot be saved."""
 
     def order(self, graph: int, names: Sequence[str]) -> None:
-        """The order of a graph's operators, when it is another than before."""
+        """Write the order of a graph's operators, when it is another than before."""
 
     def finish(
         self, iteration: int, complete: bool, graphs: Sequence[int], passes: Sequence[int] = ()
     ) -> None:
-        """A step has ended."""
+        """Finish a step."""
 
     def describe(self, description: str) -> None:
-        """Return what is known of the framework and the device by now."""
+        """Write what is known of the framework and the device by now."""
 
     def fail(self, failure: str) -> None:
         """Note that the dump ends early."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.judge.condition import ACTIVATION, LASTING, Check, Condition, Parameter
-from opscope.judge.numbers import Floats, Numbers
+from opscope.judge.numbers import Floats, NumberColumns
 from opscope.judge.outcome import CHECKED, EMPTY, ONLY_NAN, Measured, Outcome, Params, any_of
 
 
-def saturated_tanh(n: Numbers, params: Params) -> Outcome:
+def saturated_tanh(n: NumberColumns, params: Params) -> Outcome:
     """Find tanhs whose mean derivative, 1 - y², is next to nothing."""
     return any_of(n, params, {"derivative_lt": (_tanh_derivative, np.less)})
 
 
-def saturated_sigmoid(n: Numbers, params: Params) -> Outcome:
+def saturated_sigmoid(n: NumberColumns, params: Params) -> Outcome:
     """Find sigmoids whose mean derivative, y·(1 - y), is next to nothing."""
     return any_of(n, params, {"derivative_lt": (_sigmoid_derivative, np.less)})
 
@@ -24,15 +24,15 @@ def check_saturated(op_type: str) -> Check:
     return saturated_tanh if "tanh" in op_type else saturated_sigmoid
 
 
-def _tanh_derivative(n: Numbers) -> Measured:
+def _tanh_derivative(n: NumberColumns) -> Measured:
     return _derivative(n, np.ones(len(n)))
 
 
-def _sigmoid_derivative(n: Numbers) -> Measured:
+def _sigmoid_derivative(n: NumberColumns) -> Measured:
     return _derivative(n, n.mean)
 
 
-def _derivative(n: Numbers, first: Floats) -> Measured:
+def _derivative(n: NumberColumns, first: Floats) -> Measured:
     with np.errstate(divide="ignore", invalid="ignore"):
         actual = first - n.l2**2 / n.finite
     nothing = np.where(n.count == 0, EMPTY, np.where(n.finite == 0, ONLY_NAN, CHECKED))

@@ -6,11 +6,11 @@ import numpy as np
 
 from opscope.judge.condition import MAY_LAST, TENSOR, Condition, percent
 from opscope.judge.measures import zero_percentage
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Outcome, Params, any_of
 
 
-def all_zero(n: Numbers, params: Params) -> Outcome:
+def all_zero(n: NumberColumns, params: Params) -> Outcome:
     """Find values with too many zeros."""
     return any_of(n, params, {"zero_percentage_ge": (zero_percentage, np.greater_equal)})
 

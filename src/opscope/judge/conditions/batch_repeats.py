@@ -32,7 +32,7 @@ class BatchRepeats(GraphCheck):
     """Looks at batches that are first read by a layer with weights."""
 
     def start(self) -> None:
-        """No batch has been seen."""
+        """Begin without having seen a batch."""
         super().start()
         self._last: dict[int, tuple[bytes, int, int]] = {}
         """By node: what the batch looked like, for how many steps, and in how many constant."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opscope.judge.condition import STEPS, TRAINING, Condition, Parameter, support
 from opscope.judge.hits import Hit
@@ -13,7 +12,6 @@ from opscope.judge.outcome import Params
 from opscope.judge.training_check import SeenStep, TrainingCheck
 
 _NUMBERS = ("l2", "mean_abs", "min", "max")
-Rows = NDArray[np.void]
 
 
 def change_of(now: np.void, before: np.void) -> float:
@@ -37,7 +35,7 @@ class ChangeNegligible(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """Nothing has been seen."""
+        """Begin without having seen anything."""
         self._before: dict[str, np.void] = {}
         self._since = 0
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.judge.condition import TENSOR, Condition
 from opscope.judge.expressions import NAMES, Expression, parse_expression, parse_number
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import (
     BOTH_INFINITIES,
     CHECKED,
@@ -31,7 +31,7 @@ def condition_of(text: str) -> Condition:
     """The condition that a text is true; an error says what is wrong with the text."""
     expression = parse_expression(text)
 
-    def check(n: Numbers, params: Params) -> Outcome:
+    def check(n: NumberColumns, params: Params) -> Outcome:
         return _check(expression, n)
 
     return Condition(
@@ -43,7 +43,7 @@ def measuring(text: str) -> Condition:
     """A condition that every value meets, with the number that a text makes of it as `text`."""
     number = parse_number(text)
 
-    def check(n: Numbers, params: Params) -> Outcome:
+    def check(n: NumberColumns, params: Params) -> Outcome:
         with np.errstate(all="ignore"):
             found = number(n)
         exists = ~np.isnan(found) & (n.count > 0)
@@ -53,7 +53,7 @@ def measuring(text: str) -> Condition:
     return Condition(EXPRESSION.abbr, EXPRESSION.id, TENSOR, asked, check, expression=asked)
 
 
-def _check(expression: Expression, n: Numbers) -> Outcome:
+def _check(expression: Expression, n: NumberColumns) -> Outcome:
     actual = expression.actual(n)
     hits = expression.holds(n) & (n.count > 0)
     reasons = np.zeros(len(n), np.uint8)

@@ -18,7 +18,7 @@ class FrozenParameterChanged(TrainingCheck):
     needs_facts = True
 
     def start(self) -> None:
-        """No step has been seen."""
+        """Begin without having seen a step."""
         self._calls = Calls()
 
     def check(self, step: SeenStep) -> Iterator[Hit]:

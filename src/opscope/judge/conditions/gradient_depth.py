@@ -29,7 +29,7 @@ class GradientDepth(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """Nothing has been seen."""
+        """Begin without having seen anything."""
         self._calls = Calls()
         self._ends: tuple[tuple[str, int], tuple[str, int]] | None = None
         self._since: int | None = None

@@ -29,7 +29,7 @@ class GradientNotCleared(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """No step has been seen."""
+        """Begin without having seen a step."""
         self._calls = Calls()
         self._old: dict[str, int] = {}
         self._uncleared: dict[str, int] = {}

@@ -26,7 +26,7 @@ class LossDiverges(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """No loss has been seen."""
+        """Begin without having seen a loss."""
         self._first: list[float] = []
         self._last: deque[float] = deque(maxlen=_STEPS)
 

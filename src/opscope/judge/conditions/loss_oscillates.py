@@ -35,7 +35,7 @@ class LossOscillates(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """No loss has been seen."""
+        """Begin without having seen a loss."""
         self._first: list[float] = []
         self._window: deque[float] = deque(maxlen=int(self.watchpoint.params[STEPS]))
 

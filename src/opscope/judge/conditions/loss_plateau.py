@@ -42,7 +42,7 @@ class LossPlateau(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """No loss has been seen."""
+        """Begin without having seen a loss."""
         self._losses: list[float] = []
 
     def check(self, step: SeenStep) -> Iterator[Hit]:

@@ -40,7 +40,7 @@ class LossSpike(TrainingCheck):
     ignores_skipped = True
 
     def start(self) -> None:
-        """Nothing has been seen of any loss."""
+        """Begin without having seen a loss."""
         self._windows: dict[int, deque[float]] = {}
 
     def check(self, step: SeenStep) -> Iterator[Hit]:

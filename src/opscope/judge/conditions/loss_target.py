@@ -34,7 +34,7 @@ class LossTarget(GraphCheck):
     """Looks at the second input of losses."""
 
     def start(self) -> None:
-        """No label has been seen."""
+        """Begin without having seen a label."""
         super().start()
         self._labels: dict[int, list[int | None]] = {}
         """By node: the class of all labels of each step so far, None where there were several."""

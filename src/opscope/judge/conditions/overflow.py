@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opscope.judge.condition import GRADIENT, TENSOR, WEIGHT, Condition
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Outcome, Params, certain
 
 
-def overflow(n: Numbers, params: Params) -> Outcome:
+def overflow(n: NumberColumns, params: Params) -> Outcome:
     """Find values that hold NaN or Inf."""
     return certain(n.bad > 0, nan=n.nan, inf=n.infinite)
 

@@ -29,7 +29,7 @@ class ParameterUnchanged(TrainingCheck):
     """Looks at how parameters have fared over the steps."""
 
     def start(self) -> None:
-        """Nothing has stopped."""
+        """Begin with every parameter still changing."""
         self._waiting: dict[str, tuple[int, int]] = {}
         """By parameter that has stopped: since when its optimizer is looked at, and its updates."""
         self._skipped = 0

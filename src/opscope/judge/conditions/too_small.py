@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.judge.condition import GRADIENT, MAY_LAST, TENSOR, WEIGHT, Condition, Parameter
 from opscope.judge.measures import abs_mean, maximum, mean, minimum
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Compare, Measure, Outcome, Params, any_of
 
 _TESTS: dict[str, tuple[Measure, Compare]] = {
@@ -22,7 +22,7 @@ _PARAMETERS = (
 )
 
 
-def too_small(n: Numbers, params: Params) -> Outcome:
+def too_small(n: NumberColumns, params: Params) -> Outcome:
     """Find values below a threshold."""
     return any_of(n, params, _TESTS)
 

@@ -26,7 +26,7 @@ class TrainingInEvalMode(TrainingCheck):
     """Looks at whether dropout and batch norm are at work in steps that train."""
 
     def start(self) -> None:
-        """Nothing has been seen."""
+        """Begin without having seen anything."""
         self._calls = Calls()
         self._dropouts = 0
         self._norms: list[int] = []

@@ -14,7 +14,7 @@ from opscope.judge.condition import (
     support,
 )
 from opscope.judge.measures import range_percentage, spread
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Compare, Measure, Outcome, Params, any_of
 
 _TESTS: dict[str, tuple[Measure, Compare]] = {
@@ -34,7 +34,7 @@ _PARAMETERS = (
 )
 
 
-def value_range(n: Numbers, params: Params) -> Outcome:
+def value_range(n: NumberColumns, params: Params) -> Outcome:
     """Find too many or too few elements in a range, and too wide or narrow a spread."""
     return any_of(n, params, _TESTS)
 

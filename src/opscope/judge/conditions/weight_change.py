@@ -8,7 +8,7 @@ import numpy as np
 
 from opscope.judge.condition import MAY_LAST, WEIGHT, Condition, Parameter, support
 from opscope.judge.measures import update_ratio
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Outcome, Params, any_of
 
 EPSILON = 1e-9
@@ -16,13 +16,13 @@ EPSILON = 1e-9
 _EPSILON = support("epsilon", 0, EPSILON)
 
 
-def change_too_large(n: Numbers, params: Params) -> Outcome:
+def change_too_large(n: NumberColumns, params: Params) -> Outcome:
     """Find weights that move too far."""
     ratio = functools.partial(update_ratio, epsilon=params.get("epsilon", EPSILON))
     return any_of(n, params, {"abs_mean_update_ratio_gt": (ratio, np.greater)})
 
 
-def change_too_small(n: Numbers, params: Params) -> Outcome:
+def change_too_small(n: NumberColumns, params: Params) -> Outcome:
     """Find weights that hardly move."""
     ratio = functools.partial(update_ratio, epsilon=params.get("epsilon", EPSILON))
     return any_of(n, params, {"abs_mean_update_ratio_lt": (ratio, np.less)})

@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.judge.condition import WEIGHT, Condition, Parameter, percent
 from opscope.judge.measures import maximum, minimum, zero_percentage
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Compare, Measure, Outcome, Params, any_of
 
 _TESTS: dict[str, tuple[Measure, Compare]] = {
@@ -16,7 +16,7 @@ _TESTS: dict[str, tuple[Measure, Compare]] = {
 }
 
 
-def initial_weight(n: Numbers, params: Params) -> Outcome:
+def initial_weight(n: NumberColumns, params: Params) -> Outcome:
     """Find weights that are zero, or too large or small."""
     return any_of(n, params, _TESTS)
 

@@ -6,14 +6,14 @@ import numpy as np
 
 from opscope.judge.condition import MAY_LAST, WEIGHT, Condition, Parameter, support
 from opscope.judge.measures import without_previous
-from opscope.judge.numbers import Numbers
+from opscope.judge.numbers import NumberColumns
 from opscope.judge.outcome import Outcome, Params, certain
 
 RTOL, ATOL = 1e-5, 1e-8
 """The tolerances unless told otherwise; they are applied where two tensors are compared."""
 
 
-def not_changed(n: Numbers, params: Params) -> Outcome:
+def not_changed(n: NumberColumns, params: Params) -> Outcome:
     """Find weights of which every element is within atol + rtol·|before| of the step before."""
     reasons = without_previous(n)
     if n.change is None:

@@ -22,7 +22,7 @@ class WeightsEqual(TrainingCheck):
     needs_facts = True
 
     def start(self) -> None:
-        """No weight has been seen."""
+        """Begin without having seen a weight."""
         self._first: dict[str, np.void] = {}
 
     def check(self, step: SeenStep) -> Iterator[Hit]:

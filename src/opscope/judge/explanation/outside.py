@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.judge.explanation.case import Case, Explanation
-from opscope.judge.origin.birth import Status
+from opscope.judge.origin.birth import BadCause
 from opscope.judge.origin.operators import WRITERS
 
 _REDUCTIONS = ("logsumexp", "logcumsumexp", "amax", "max", "mean", "sum")
@@ -57,12 +57,12 @@ def _of_parameter(name: str, step: int) -> str:
 
 
 def of_purpose(case: Case) -> Explanation | None:
-    if case.birth.of is Status.UNWRITTEN:
+    if case.birth.of is BadCause.UNWRITTEN:
         return Explanation(
             f"{case.node.op_type} reads memory that was never written: {case.bad}",
             "torch.empty does not clear memory: write all of it before reading, or use torch.zeros",
         )
-    if case.birth.of is not Status.ON_PURPOSE:
+    if case.birth.of is not BadCause.ON_PURPOSE:
         return None
     if case.op in ("_softmax", "softmax", "_log_softmax", "log_softmax") or "attention" in case.op:
         return Explanation(

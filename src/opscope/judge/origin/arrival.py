@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from opscope.calls import Calls
-from opscope.events import Loss, Phase, StepRecord, UpdateFact
+from opscope.events import LossRecord, Phase, StepRecord, UpdateFact
 from opscope.judge.origin import walking
 from opscope.judge.origin.birth import Place
 from opscope.judge.origin.walking import BadSlots
@@ -25,7 +25,7 @@ from opscope.judge.origin.writing import (
 def ends(
     calls: Calls,
     bad: BadSlots,
-    losses: Sequence[Loss],
+    losses: Sequence[LossRecord],
     updates: Sequence[UpdateFact],
     ended: StepRecord | None,
 ) -> list[int]:
@@ -38,7 +38,8 @@ def ends(
     for update in updates:
         writes = last_writes(calls, update.call) if update.gradients else {}
         found += (_call(writes.get(Written(GRADIENT, name))) for name in update.gradients)
-    kept = {what: place for what, place in spoilt(calls, bad).items() if what.kind != GRADIENT}
+    lasting = bad_lasting_values(calls, bad).items()
+    kept = {what: place for what, place in lasting if what.kind != GRADIENT}
     found += (place[0] for what, place in kept.items() if not withheld or what.kind == BUFFER)
     if ended is not None and ended.complete and not _trains(calls):
         found += walking.leaves(calls, bad)
@@ -49,7 +50,7 @@ def _trains(calls: Calls) -> bool:
     return any(node.phase is Phase.BACKWARD for node in calls.nodes)
 
 
-def spoilt(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
+def bad_lasting_values(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
     """Return what stays and is bad as it was last written."""
     found = {
         what
@@ -67,7 +68,7 @@ def spoilt(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
 
 def used_losses(
     calls: Calls,
-    losses: Sequence[Loss],
+    losses: Sequence[LossRecord],
     updates: Sequence[UpdateFact] = (),
     ended: StepRecord | None = None,
 ) -> list[int]:
@@ -83,7 +84,7 @@ def used_losses(
     return sorted(found)
 
 
-def losses_before(calls: Calls, losses: Sequence[Loss], stepping: Iterable[str]) -> list[int]:
+def losses_before(calls: Calls, losses: Sequence[LossRecord], stepping: Iterable[str]) -> list[int]:
     """Return which losses that are not finite come into an update of these parameters now."""
     writes = {name: (len(calls.nodes),) for name in stepping}
     wrong = [i for i, loss in enumerate(losses) if not math.isfinite(loss.value)]
@@ -108,7 +109,7 @@ def _parameter_writes(calls: Calls) -> dict[str, list[int]]:
 
 
 def _feeds(
-    calls: Calls, losses: Sequence[Loss], index: int, writes: Mapping[str, Collection[int]]
+    calls: Calls, losses: Sequence[LossRecord], index: int, writes: Mapping[str, Collection[int]]
 ) -> bool:
     """Tell whether some gradient of a loss is part of what a parameter is updated with."""
     start = losses[index].call

@@ -19,7 +19,7 @@ UNSEEN = "operator"
 """The kind of source that is an operator without statistics."""
 
 
-class Status(enum.IntEnum):
+class BadCause(enum.IntEnum):
     """The reason why a value holds NaN or Inf."""
 
     ON_PURPOSE = 1
@@ -61,7 +61,7 @@ class Birth(NamedTuple):
     bad: Bad
     entered: Outside | None = None
     """The source it came in with, if no operator of this step made it; `slot` is then an input."""
-    of: Status | None = None
+    of: BadCause | None = None
     """For a NaN: that it comes of infinities on purpose, or of memory nobody wrote to."""
 
     @property

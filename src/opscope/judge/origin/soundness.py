@@ -22,9 +22,9 @@ from opscope.judge.origin.birth import (
     LASTING,
     UNSEEN,
     Bad,
+    BadCause,
     Birth,
     Place,
-    Status,
     when,
 )
 from opscope.judge.origin.operators import is_transparent
@@ -49,7 +49,7 @@ class Soundness:
         """The places where something bad of this step began, in order."""
         self.arrived: list[Birth] = []
         """Those of them that got somewhere."""
-        self.status: dict[Place, Status] = {}
+        self.status: dict[Place, BadCause] = {}
         self.bad: dict[Place, Bad] = {}
         self.bad_slots: dict[int, list[int]] = {}
         """By call: those of its outputs that hold NaN or Inf."""
@@ -60,7 +60,7 @@ class Soundness:
         self._first_step: int | None = None
 
     def begin(self) -> None:
-        """A new step: nothing is known of its values."""
+        """Begin a new step, of whose values nothing is known."""
         for of_step in (
             *(self.births, self.arrived, self.status, self.bad, self.bad_slots),
             *(self._carried, self._rows),
@@ -103,14 +103,14 @@ class Soundness:
             slots = self.bad_slots.get(call, ())
             if not slots or self.leading_to(self.births, [call]):
                 continue
-            if all(self.status[call, slot] is Status.ON_PURPOSE for slot in slots):
-                taken = self.took_over(call)
+            if all(self.status[call, slot] is BadCause.ON_PURPOSE for slot in slots):
+                taken = self.where_infinities_took_over(call)
                 found += [] if taken is None else [taken]
             elif not has_others:
                 found += [birth for birth in self.births if birth.entered is not None]
         return found[:1] if found and found[0].entered is None else found
 
-    def took_over(self, call: int) -> Birth | None:
+    def where_infinities_took_over(self, call: int) -> Birth | None:
         """Find where infinities on purpose left nothing else, on the way to a call's outputs."""
         places = self.ancestors(call)
         if not places:
@@ -121,7 +121,7 @@ class Soundness:
             whole = [place for place in whole if self.calls.sources_of(place[0])] + reduced
         chosen = min(whole) if whole else max(places)
         node = self.calls.nodes[chosen[0]]
-        return Birth(node, *chosen, self.bad[chosen], of=Status.ON_PURPOSE)
+        return Birth(node, *chosen, self.bad[chosen], of=BadCause.ON_PURPOSE)
 
     def _is_reduced(self, place: Place) -> bool:
         """Tell whether a value is made of more elements, of which only some are infinite."""
@@ -170,7 +170,7 @@ class Soundness:
                 self._carry(place)
 
     def _carry(self, place: Place) -> None:
-        """A view of what came from outside is still what came from outside."""
+        """Hand the outside source of an input on to a view of it."""
         call = place[0]
         node, sources = self.calls.nodes[call], self.calls.sources_of(call)
         source: Source | None = sources[0] if sources else None
@@ -183,9 +183,9 @@ class Soundness:
                 source = Outside("batch", source.name)
             self._carried[place] = source
 
-    def _inputs(self, call: int, inputs: dict[int, Bad]) -> dict[Status, int]:
+    def _inputs(self, call: int, inputs: dict[int, Bad]) -> dict[BadCause, int]:
         """The kinds of unsound and odd inputs, and the slot of the first of each."""
-        kinds: dict[Status, int] = {}
+        kinds: dict[BadCause, int] = {}
         feeding = self._feeding(call)
         for slot, source in enumerate(self.calls.sources_of(call)):
             status = self._source_status(call, slot, source, feeding[slot], inputs.get(slot))
@@ -195,31 +195,31 @@ class Soundness:
 
     def _source_status(
         self, call: int, slot: int, source: Source, place: Place | None, bad: Bad | None
-    ) -> Status | None:
+    ) -> BadCause | None:
         node = self.calls.nodes[call]
         if isinstance(source, Output):
             if source.uninitialised:
-                return Status.UNWRITTEN
+                return BadCause.UNWRITTEN
             if place is None:
                 return None
             status = self.status.get(place) or self._behind(place[0])
             carried = self._carried.get(place)
-            if status is Status.FAULT and carried is not None and not is_transparent(node):
+            if status is BadCause.FAULT and carried is not None and not is_transparent(node):
                 self._enters(Birth(node, call, slot, self.bad[place], carried))
             return status
         if bad is None:
             return None
         if self._is_on_purpose(source, bad):
-            return Status.ON_PURPOSE
+            return BadCause.ON_PURPOSE
         if not is_transparent(node):
             self._enters(Birth(node, call, slot, bad, source))
-        return Status.FAULT
+        return BadCause.FAULT
 
-    def _behind(self, call: int) -> Status | None:
+    def _behind(self, call: int) -> BadCause | None:
         """Return the status of the rest of a tensor of which a part was written last."""
         for base in walking.behind(self.calls, call):
             if self._is_unwritten(base):
-                return Status.UNWRITTEN
+                return BadCause.UNWRITTEN
             status = self.status.get(base)
             if status is not None:
                 return status
@@ -230,7 +230,7 @@ class Soundness:
         return place[1] < len(outputs) and outputs[place[1]].uninitialised
 
     def _enters(self, birth: Birth) -> None:
-        """Something bad came in from outside."""
+        """Note something bad that came in from outside."""
         node, slot, source = birth.node, birth.slot, birth.entered
         known = [other for other in self.births if other.entered is not None]
         if source is not None and source.kind in (*LASTING, UNSEEN):
@@ -252,29 +252,29 @@ class Soundness:
             return False
         return not bad.posinf or bad.finite == 0
 
-    def _output(self, call: int, slot: int, bad: Bad, kinds: dict[Status, int]) -> Status:
-        if Status.FAULT in kinds:
-            return Status.FAULT
+    def _output(self, call: int, slot: int, bad: Bad, kinds: dict[BadCause, int]) -> BadCause:
+        if BadCause.FAULT in kinds:
+            return BadCause.FAULT
         node = self.calls.nodes[call]
         op = base_type(node)
         if op == operators.STORAGE:
             self._enters(Birth(node, call, slot, bad, FROM_STORAGE))
-            return Status.FAULT
-        if Status.UNWRITTEN in kinds and (op in operators.PIECEWISE or op in operators.VIEWS):
-            return Status.UNWRITTEN
+            return BadCause.FAULT
+        if BadCause.UNWRITTEN in kinds and (op in operators.PIECEWISE or op in operators.VIEWS):
+            return BadCause.UNWRITTEN
         if operators.is_collective(node):
             self._born(Birth(node, call, slot, bad, FROM_RANKS))
-            return Status.FAULT
+            return BadCause.FAULT
         if not bad.nan:
-            if Status.ON_PURPOSE in kinds or Status.UNWRITTEN in kinds:
-                return min(s for s in kinds if s in (Status.ON_PURPOSE, Status.UNWRITTEN))
+            if BadCause.ON_PURPOSE in kinds or BadCause.UNWRITTEN in kinds:
+                return min(s for s in kinds if s in (BadCause.ON_PURPOSE, BadCause.UNWRITTEN))
             if _writes_infinity(node, op):
-                return Status.ON_PURPOSE
+                return BadCause.ON_PURPOSE
         if self._came_unseen(call):
-            return Status.FAULT
-        of = next((s for s in (Status.ON_PURPOSE, Status.UNWRITTEN) if s in kinds), None)
+            return BadCause.FAULT
+        of = next((s for s in (BadCause.ON_PURPOSE, BadCause.UNWRITTEN) if s in kinds), None)
         self._born(Birth(node, call, slot, bad, of=of))
-        return Status.FAULT
+        return BadCause.FAULT
 
     def _came_unseen(self, call: int) -> bool:
         """Tell whether an input was bad without its row saying so: something wrote to it unseen."""

@@ -14,7 +14,7 @@ import numpy as np
 from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, SeenValue, explain
-from opscope.judge.origin.arrival import spoilt
+from opscope.judge.origin.arrival import bad_lasting_values
 from opscope.judge.origin.birth import Birth
 from opscope.judge.origin.divergence import ADVICE, divergence, in_words
 from opscope.judge.origin.soundness import Records, Soundness
@@ -60,7 +60,7 @@ def find_origin(
     if births:
         return min(births, key=lambda birth: birth.call)
     for call in ends:
-        if (found := step.soundness.took_over(call)) is not None:
+        if (found := step.soundness.where_infinities_took_over(call)) is not None:
             return found
     return None
 
@@ -176,7 +176,7 @@ def source_text(source: Source) -> str:
 
 def _reached(step: Step) -> dict[str, Any]:
     bad = step.soundness.bad_slots
-    kinds = Counter(what.kind for what in spoilt(step.soundness.calls, bad))
+    kinds = Counter(what.kind for what in bad_lasting_values(step.soundness.calls, bad))
     return {
         "loss": any(call in bad for call in step.losses),
         "gradients": kinds[GRADIENT],

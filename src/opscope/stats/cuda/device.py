@@ -14,7 +14,7 @@ from opscope.stats.cuda.forms import (
     HEAD_BYTES,
     PART_BYTES,
     THREADS,
-    Form,
+    ElementForm,
 )
 from opscope.stats.cuda.forms import programs as programs_for
 from opscope.stats.cuda.launch import Kernel, finish_kernel, parts_kernel, runs_kernel
@@ -88,7 +88,7 @@ class DeviceRows:
     def submit(
         self,
         tensor: Any,
-        form: Form,
+        form: ElementForm,
         count: int,
         times: int,
         address: int,
@@ -302,12 +302,12 @@ class DeviceRows:
             kernel = self._kernels[2 * number + aligned] or self._kernel(form, aligned)
         return (0 if kernel.packed is None else kernel.function), THREADS, kernel.shared
 
-    def _kernel(self, form: Form, aligned: bool) -> Kernel:
+    def _kernel(self, form: ElementForm, aligned: bool) -> Kernel:
         kernel = parts_kernel(form, bool(aligned), self._precise, self._index)
         self._kernels[2 * form.number + aligned] = kernel
         return kernel
 
-    def _runs_kernel(self, form: Form, aligned: bool) -> Kernel:
+    def _runs_kernel(self, form: ElementForm, aligned: bool) -> Kernel:
         kernel = runs_kernel(form, bool(aligned), self._precise, self._index)
         self._runs_kernels[2 * form.number + aligned] = kernel
         return kernel

@@ -13,7 +13,7 @@ from opscope.stats.cuda.fallback import FallbackRows
 from opscope.stats.cuda.forms import FORMS, forms
 from opscope.stats.cuda.layout import readable
 from opscope.stats.cuda.streams import CudaStreams, NoStreams
-from opscope.stats.cuda.ticket import Ticket
+from opscope.stats.cuda.ticket import CudaTicket
 from opscope.stats.devices import OnDevice
 from opscope.stats.torch_values import storage_address
 
@@ -104,7 +104,7 @@ class CudaRows:
                     with self._on(index):
                         device.launch(batch)
 
-    def flush(self) -> Ticket:
+    def flush(self) -> CudaTicket:
         """Finish the rows submitted since the last flush, without waiting for them.
 
         During the capture of a graph nothing can be launched: the rows come with the next ticket.
@@ -117,7 +117,7 @@ class CudaRows:
                 if part is not None:
                     finished.append(part)
         empties, self._empties = self._empties, array("q")
-        return Ticket(finished, empties)
+        return CudaTicket(finished, empties)
 
     @property
     def devices(self) -> Mapping[int, DeviceRows | FallbackRows]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from opscope.stats.cuda.forms import BYTE, COMPLEX, DOUBLE, INT, OUT_BYTES, UINT64, Form
+from opscope.stats.cuda.forms import BYTE, COMPLEX, DOUBLE, INT, OUT_BYTES, UINT64, ElementForm
 from opscope.stats.cuda.layout import Runs
 from opscope.stats.cuda.ring import HostMemory, Streams
 from opscope.stats.cuda.ticket import Finished
@@ -31,7 +31,7 @@ class FallbackRows:
     def submit(
         self,
         tensor: Any,
-        form: Form,
+        form: ElementForm,
         count: int,
         times: int,
         address: int,
@@ -79,14 +79,14 @@ def _in_memory_order(tensor: Any, count: int) -> Any:
     return tensor.detach().as_strided((count,), (1,), tensor.storage_offset())
 
 
-def row_tensor(flat: Any, form: Form, times: int) -> Any:
+def row_tensor(flat: Any, form: ElementForm, times: int) -> Any:
     """The finished row of a flat tensor, as the kernels write it: 16 int64 numbers."""
     if form.code in (INT, UINT64, BYTE):
         return _int_row(flat, form, times)
     return _float_row(flat, form, times)
 
 
-def _float_row(flat: Any, form: Form, times: int) -> Any:
+def _float_row(flat: Any, form: ElementForm, times: int) -> Any:
     import torch
 
     inf = float("inf")
@@ -121,7 +121,7 @@ def _float_row(flat: Any, form: Form, times: int) -> Any:
     return _row(FLOAT, count, floats, torch.stack(rest), times)
 
 
-def _float_part(chunk: Any, form: Form) -> tuple[Any, ...]:
+def _float_part(chunk: Any, form: ElementForm) -> tuple[Any, ...]:
     """Low, high, mean, mean |x|, std; finite, NaN, ±Inf, zero, negative."""
     import torch
 
@@ -160,7 +160,7 @@ def _modulus(chunk: Any) -> Any:
     return torch.where(torch.isinf(parts).any(1), torch.inf, value)
 
 
-def _int_row(flat: Any, form: Form, times: int) -> Any:
+def _int_row(flat: Any, form: ElementForm, times: int) -> Any:
     import torch
 
     unsigned = form.code == UINT64

@@ -37,7 +37,7 @@ OUT_BYTES = shared.RECORD_BYTES
 """A finished row: kind, then the 13 numbers in the order of a record, then nothing."""
 
 
-class Form(NamedTuple):
+class ElementForm(NamedTuple):
     """The way to read one dtype."""
 
     code: int
@@ -73,7 +73,7 @@ _READ = {
     "complex128": (COMPLEX, "float64", 16),
 }
 FORMS = {
-    name: Form(code, load, size, GROUP_BYTES // size, number)
+    name: ElementForm(code, load, size, GROUP_BYTES // size, number)
     for number, (name, (code, load, size)) in enumerate(_READ.items())
 }
 _SAME = {
@@ -84,7 +84,7 @@ _SAME = {
 
 
 @functools.cache
-def forms() -> dict[Any, Form]:
+def forms() -> dict[Any, ElementForm]:
     """torch dtype → form, for the dtypes this torch has."""
     import torch
 
@@ -103,6 +103,6 @@ def programs(count: int, group: int, coarse: int = COARSE) -> int:
     return min(whole, max(most, (full + 999) // 1000)) + (count > full * group)
 
 
-def registers(form: Form) -> dict[str, int]:
+def registers(form: ElementForm) -> dict[str, int]:
     """Return how many registers a thread may have, so that three blocks of 256 fit, not two."""
     return {"maxnreg": 80} if form.code == FLOAT else {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opscope.stats.cuda import forms
-from opscope.stats.cuda.forms import Form
+from opscope.stats.cuda.forms import ElementForm
 
 
 class Kernel(NamedTuple):
@@ -59,7 +59,7 @@ class LaunchInfo(NamedTuple):
 
 
 @functools.cache
-def parts_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
+def parts_kernel(form: ElementForm, aligned: bool, precise: bool, device: int) -> Kernel:
     """The kernel of partial rows for elements of this form; `device` is the current one."""
     from opscope.stats.cuda.parts_kernel import parts
 
@@ -68,7 +68,7 @@ def parts_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kerne
 
 
 @functools.cache
-def runs_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel:
+def runs_kernel(form: ElementForm, aligned: bool, precise: bool, device: int) -> Kernel:
     """The same for a tensor with gaps."""
     from opscope.stats.cuda.parts_kernel import parts_of_runs
 
@@ -76,7 +76,7 @@ def runs_kernel(form: Form, aligned: bool, precise: bool, device: int) -> Kernel
     return compiled(parts_of_runs, 10, constants, forms.THREADS // 32)
 
 
-def _constants(form: Form, aligned: bool, precise: bool) -> dict[str, Any]:
+def _constants(form: ElementForm, aligned: bool, precise: bool) -> dict[str, Any]:
     """Return what kernels of partial rows are compiled for, in the order of their arguments."""
     import triton.language as tl
 

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from opscope.native import shared
-from opscope.stats.cuda.forms import Form, programs
+from opscope.stats.cuda.forms import ElementForm, programs
 from opscope.stats.cuda.launch import Kernel
 from opscope.stats.cuda.ring import HostMemory
 from opscope.stats.torch_values import storage_start
@@ -32,7 +32,7 @@ class Launch:
     __slots__ = ("_blocks", "_coarse", "_form", "_kernel", "_tables", "block", "end", "held",
                  "offset", "start", "stream", "view")  # fmt: skip
 
-    def __init__(self, form: Form, kernel: Kernel, coarse: int, tables: HostMemory) -> None:
+    def __init__(self, form: ElementForm, kernel: Kernel, coarse: int, tables: HostMemory) -> None:
         self._form = form
         self._coarse = coarse
         self._kernel = kernel

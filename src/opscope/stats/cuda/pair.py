@@ -99,7 +99,7 @@ def _bits(value: float) -> int:
 
 
 @functools.cache
-def _kernel(form: forms.Form, equal_nan: bool, aligned: bool, device: int) -> Kernel:
+def _kernel(form: forms.ElementForm, equal_nan: bool, aligned: bool, device: int) -> Kernel:
     import triton.language as tl
 
     from opscope.stats.cuda import pair_kernel

@@ -28,7 +28,7 @@ class Finished(NamedTuple):
     memory: HostMemory
 
 
-class Ticket:
+class CudaTicket:
     """The rows submitted between two flushes."""
 
     def __init__(self, finished: list[Finished], empties: array[int]) -> None:

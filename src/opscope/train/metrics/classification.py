@@ -19,7 +19,7 @@ from opscope.train.metrics.classes import (
     labels_of,
 )
 
-Array = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 _INPUTS = "output and label"
 
 
@@ -107,7 +107,7 @@ class _PerClass(EvaluationBase):
         else:
             self._counts = added(self._counts, class_counts(*inputs))
 
-    def eval(self, average: bool = False) -> Array | float:
+    def eval(self, average: bool = False) -> FloatArray | float:
         """A number per class or sample, or their mean."""
         counts = torch.cat(self._samples) if self._samples else self._counts
         if counts is None or not len(counts):
@@ -115,21 +115,21 @@ class _PerClass(EvaluationBase):
         result = self._result(*(counts[:, column].double().numpy() for column in (TP, FP, FN)))
         return float(result.mean()) if average else result
 
-    def _result(self, tp: Array, fp: Array, fn: Array) -> Array:
+    def _result(self, tp: FloatArray, fp: FloatArray, fn: FloatArray) -> FloatArray:
         raise NotImplementedError
 
 
 class Precision(_PerClass):
     """Per class: the share that is right of what was put out as this class."""
 
-    def _result(self, tp: Array, fp: Array, fn: Array) -> Array:
+    def _result(self, tp: FloatArray, fp: FloatArray, fn: FloatArray) -> FloatArray:
         return _share(tp, tp + fp)
 
 
 class Recall(_PerClass):
     """Per class: the share that was found of what is this class."""
 
-    def _result(self, tp: Array, fp: Array, fn: Array) -> Array:
+    def _result(self, tp: FloatArray, fp: FloatArray, fn: FloatArray) -> FloatArray:
         return _share(tp, tp + fn)
 
 
@@ -142,7 +142,7 @@ class Fbeta(_PerClass):
         self._beta = beta
         super().__init__("classification")
 
-    def _result(self, tp: Array, fp: Array, fn: Array) -> Array:
+    def _result(self, tp: FloatArray, fp: FloatArray, fn: FloatArray) -> FloatArray:
         square = self._beta**2
         return _share((1 + square) * tp, (1 + square) * tp + square * fn + fp)
 
@@ -161,6 +161,6 @@ def _per_sample(found: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.stack([tp, fp, tn, fn, right.sum(1)], dim=1).cpu()
 
 
-def _share(part: Array, whole: Array) -> Array:
+def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
     """0 where there is nothing to take a share of."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)

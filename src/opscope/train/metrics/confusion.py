@@ -13,7 +13,7 @@ from opscope.train.metrics.base import Metric, NoSamplesError, expect_inputs, te
 from opscope.train.metrics.classes import class_number, pair
 from opscope.train.needs import need
 
-Array = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 _NORMS = {"no_norm": None, "target": 1, "prediction": 0, "all": (0, 1)}
 
 
@@ -57,16 +57,16 @@ class ConfusionMatrix(Metric):
             total[: len(part), : len(part)] += part
         self._matrix = total
 
-    def eval(self) -> Array:
+    def eval(self) -> FloatArray:
         """The matrix."""
         if self._matrix is None:
             raise NoSamplesError(self)
-        counts: Array = self._matrix.double().numpy()
+        counts: FloatArray = self._matrix.double().numpy()
         axis: Any = _NORMS[self._normalize]
         if self._normalize == "no_norm":
             return counts
         whole = counts.sum(axis=axis, keepdims=True)
-        shares: Array = np.divide(counts, whole, out=np.zeros_like(counts), where=whole != 0)
+        shares: FloatArray = np.divide(counts, whole, out=np.zeros_like(counts), where=whole != 0)
         return shares
 
 
@@ -158,7 +158,7 @@ class ConfusionMatrixMetric(Metric):
 
     def clear(self) -> None:
         """Forget all batches."""
-        self._counts: list[Array] = []
+        self._counts: list[FloatArray] = []
 
     def update(self, *inputs: Any) -> None:
         """Take in a batch of shape [samples, classes, …]."""
@@ -183,7 +183,7 @@ class ConfusionMatrixMetric(Metric):
             return _reduced(self._of(counts), self._decrease)
         return self._of(_reduced(counts, self._decrease.replace("mean", "sum")))
 
-    def _of(self, counts: Array) -> Any:
+    def _of(self, counts: FloatArray) -> Any:
         found = RATES[self._name](*(counts[..., column] for column in range(4)))
         return float(found) if np.ndim(found) == 0 else found
 

@@ -12,8 +12,8 @@ from opscope.train.metrics.base import Metric, NoSamplesError, expect_inputs, te
 from opscope.train.metrics.numbers import auc
 from opscope.train.needs import need
 
-Array = NDArray[np.float64]
-Curve = tuple[Array, Array, Array]
+FloatArray = NDArray[np.float64]
+Curve = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class _Scores(Metric):

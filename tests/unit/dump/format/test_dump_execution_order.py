@@ -4,7 +4,7 @@ import pytest
 import torch
 from made_dump import MadeDump, NewDump, make_node
 
-from opscope.dump.format.execution_order import Order
+from opscope.dump.format.execution_order import OperatorOrder
 from opscope.events import Phase
 
 HEADER = "NodeExecutionOrder-FullNameWithScope"
@@ -26,14 +26,14 @@ HEADER = "NodeExecutionOrder-FullNameWithScope"
     ],
 )
 def test_new_operators_go_after_their_predecessor(steps: list[str], expected: str) -> None:
-    order = Order()
+    order = OperatorOrder()
     for step in steps:
         order.add(list(step))
     assert "".join(order.names) == expected
 
 
 def test_adding_tells_whether_anything_was_new() -> None:
-    order = Order()
+    order = OperatorOrder()
     assert order.add(["a", "b"])
     assert not order.add(["b", "a"])
     assert order.add(["a", "c"])

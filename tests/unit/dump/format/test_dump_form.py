@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.dump.format.form import Form, layout_of, sample_on_device, spots
+from opscope.dump.format.form import FileForm, layout_of, sample_on_device, spots
 from opscope.dump.format.values import read
 
 
@@ -38,15 +38,15 @@ def test_a_sample_is_evenly_spaced(count: int, samples: int) -> None:
 )
 def test_layouts(tensor: torch.Tensor, layout: str) -> None:
     assert layout_of(tensor) == layout
-    assert Form(keeps_layout=True).kind(tensor).format == layout
-    assert Form().kind(tensor).format == "DefaultFormat"
+    assert FileForm(keeps_layout=True).kind(tensor).format == layout
+    assert FileForm().kind(tensor).format == "DefaultFormat"
 
 
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("measures", [False, True])
 def test_reading(keeps: bool, measures: bool) -> None:
     tensor = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last).bfloat16()
-    form = Form(keeps_layout=keeps, samples=9)
+    form = FileForm(keeps_layout=keeps, samples=9)
     reading = read(tensor, form, measures, for_digest=True)
     assert not isinstance(reading, str)
     whole = tensor.float().numpy()
@@ -64,4 +64,4 @@ def test_a_sample_on_a_device_is_that_of_the_array(layout: str) -> None:
     tensor = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
     array = tensor.numpy() if layout == "DefaultFormat" else tensor.numpy().transpose(0, 2, 3, 1)
     sample = sample_on_device(tensor, layout, 11)
-    np.testing.assert_array_equal(sample.numpy(), Form(samples=11).sample(array))
+    np.testing.assert_array_equal(sample.numpy(), FileForm(samples=11).sample(array))

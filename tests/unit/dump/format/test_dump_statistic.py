@@ -8,7 +8,7 @@ import pytest
 import torch
 from made_dump import NewDump, make_node
 
-from opscope.dump.format.statistic import Columns
+from opscope.dump.format.statistic import StatisticColumns
 from opscope.events import Phase, Want
 
 CATEGORIES = {
@@ -34,11 +34,11 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_each_category_has_the_title_of_the_seed(category: str) -> None:
-    assert Columns([category]).header == f"{FIXED},{CATEGORIES[category]}"
+    assert StatisticColumns([category]).header == f"{FIXED},{CATEGORIES[category]}"
 
 
 def test_columns_come_in_the_users_order_and_once() -> None:
-    columns = Columns(["l2norm", "hash", "max", "hash:sha1", "md5", "max"])
+    columns = StatisticColumns(["l2norm", "hash", "max", "hash:sha1", "md5", "max"])
     assert columns.header == f"{FIXED},L2Norm Value,SHA1,Max Value,MD5"
 
 
@@ -48,7 +48,7 @@ def test_the_header_is_that_of_a_real_dump() -> None:
         "Min Value,Avg Value,Count,Negative Zero Count,Positive Zero Count,NaN Count,"
         "Negative Inf Count,Positive Inf Count,Zero Count,MD5,L2Norm Value"
     )
-    assert Columns(list(CATEGORIES)[:12]).header == real
+    assert StatisticColumns(list(CATEGORIES)[:12]).header == real
 
 
 @pytest.mark.parametrize("digests", [[], ["md5"]], ids=["rows that are ready", "rows made here"])

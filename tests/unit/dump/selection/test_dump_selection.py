@@ -8,7 +8,7 @@ from made_dump import NewDump, make_node
 
 from opscope.dump.selection import devices
 from opscope.dump.selection.devices import Devices
-from opscope.events import Outside, Phase, Value, Want
+from opscope.events import Outside, PassingValue, Phase, Want
 
 ONE = torch.ones(1)
 
@@ -222,8 +222,8 @@ def test_what_was_not_wanted_is_not_written(new_dump: NewDump, enable: bool) -> 
         for _ in range(3):
             call = dump.call(relu)
             dump.sink.wants(relu)
-            dump.sink.inputs(call, [Value(0, ONE, None)])
-            dump.sink.outputs(call, [Value(0, ONE, None)])
+            dump.sink.inputs(call, [PassingValue(0, ONE, None)])
+            dump.sink.outputs(call, [PassingValue(0, ONE, None)])
             dump.sink.parameter(call, Outside("parameter", "w"), ONE)
             dump.call(add, outputs=[ONE])
             dump.end_step()

@@ -18,10 +18,10 @@ from made_dump import TIME_US, MadeDump, NewDump, make_node, make_settings
 from writing_process import wait_for, writer_pid
 
 from helpers.made_rows import record_of
-from opscope.dump.format.statistic import Columns, Renderer
+from opscope.dump.format.statistic import Renderer, StatisticColumns
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
-from opscope.dump.format.table_rows import Column, Numbers, TableRows
-from opscope.dump.layout import Place
+from opscope.dump.format.table_rows import Column, NumberSet, TableRows
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport.channel import Sender
 from opscope.dump.transport.memory import DONE
 from opscope.events import IO, Outside, Phase, ValueStats
@@ -67,7 +67,7 @@ values = st.tuples(made_rows, heads, st.booleans(), st.integers(0, 3))
 @given(st.lists(values, min_size=1, max_size=8), st.data())
 def test_the_text_of_a_batch_is_that_of_its_rows_one_by_one(rows: Any, data: Any) -> None:
     categories = data.draw(st.lists(st.sampled_from(["max", "min", "avg", "l2norm", "count"])))
-    columns = Columns([*categories, "nan count"])
+    columns = StatisticColumns([*categories, "nan count"])
     kinds = {7: ("float32", (2, 3)), 8: ("bool", ())}
     labels = {n // 3: Label(n // 3, "p", head, "n") for n, (_, head, _, _) in enumerate(rows)}
     expected, buffer, moments = "", bytearray(), []
@@ -81,7 +81,7 @@ def test_the_text_of_a_batch_is_that_of_its_rows_one_by_one(rows: Any, data: Any
             columns.line(Subject(labels[label], moment, StoredType(*kinds[kind])), row) + "\r\n"
         )
     records = records_in(buffer, 0, len(buffer))
-    batch = TableRows(Place(0, 0), records, np.array(moments, np.int64), labels, kinds)
+    batch = TableRows(DumpFolder(0, 0), records, np.array(moments, np.int64), labels, kinds)
     assert Renderer(columns).lines(batch).decode() == expected
 
 
@@ -265,7 +265,7 @@ def test_the_training_process_makes_no_object_of_a_row(
     with new_dump(enable, saved_data="full") as dump:
         monkeypatch.setattr(Rows, "_value", forbidden)
         monkeypatch.setattr(record_module, "row_from", forbidden)
-        monkeypatch.setattr(Columns, "line", forbidden)
+        monkeypatch.setattr(StatisticColumns, "line", forbidden)
         dump.call(make_node(), [value(1), value(2)], [value(3)])
     assert len(dump.table()) == 3
     assert dump.manifest()["complete"]
@@ -321,7 +321,7 @@ def test_rows_that_were_handed_over_are_written_though_the_training_is_gone(
 
 
 def test_numbers_are_new_once() -> None:
-    seen = Numbers()
+    seen = NumberSet()
     assert seen.add(5)
     assert seen.add_all(np.array([7, 5, 7, 0], np.uint32)) == [0, 7]
     assert seen.add_all(np.array([5000, 7], np.uint32)) == [5000]

@@ -16,12 +16,12 @@ from writing_process import wait_for, writer_pid
 
 from opscope.dump.format.manifest import Manifest
 from opscope.dump.format.subject import Label, Moment, StoredType, Subject
-from opscope.dump.layout import Place
+from opscope.dump.layout import DumpFolder
 from opscope.dump.transport import background
 from opscope.dump.transport.arena import Arena
 from opscope.dump.transport.memory import DONE, SharedMemory
 from opscope.dump.transport.store import Store, StorePlan
-from opscope.events import Outside, Value
+from opscope.events import Outside, PassingValue
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_without_hard_links_a_repeated_value_is_written_again(tmp_path: Path) ->
     store.prepare("{}", "{}")
     label, kind = Label(0, "a.D_a", "a,D/a", "D/a"), StoredType("float32", (3,))
     one, two, three = (Subject(label, Moment(n, 0, 0, "output", 0), kind) for n in range(3))
-    array, place = np.arange(3, dtype="f4"), Place(0, 0)
+    array, place = np.arange(3, dtype="f4"), DumpFolder(0, 0)
     store.save(place, one, array)
     store.repeat(place, store.path(place, two), array, store.path(place, one))
     store.repeat(place, store.path(place, three), array, "/proc/self/status")
@@ -93,7 +93,7 @@ def test_the_result_of_an_inplace_operator_is_copied_once(
         call = dump.call(first, [value])
         numpy_view = value.numpy()
         numpy_view += 1
-        dump.sink.outputs(call, [Value(0, value, None)])
+        dump.sink.outputs(call, [PassingValue(0, value, None)])
         torch.autograd.graph.increment_version(value)
         dump.call(second, [value], sources=[first.outputs[0]])
     assert len(copies) == 2

@@ -1,4 +1,4 @@
-"""Telling of hits: the verdict, one line each, the log, the person's functions; when to stop."""
+"""Reports hits: the verdict, one line each, the log, the person's functions; when to stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MakeStep = Callable[[bool], verdicts.Step]
 """Makes the facts of the step, with the rows of earlier ones if asked for."""
 
 
-class Teller:
+class HitReporter:
     """Tells of the hits of one rank."""
 
     def __init__(self, log: HitLog, reaction: Reaction, state: HitState | None) -> None:
@@ -44,7 +44,7 @@ class Teller:
         self._has_verdict = False
 
     def end_step(self) -> None:
-        """The next step may have a verdict of its own."""
+        """Allow the next step a verdict of its own."""
         self._has_verdict = False
 
     def tell(
