@@ -7,8 +7,9 @@ connected, connected and idle, and while another process follows it as a page do
 changes, the strip and the list of nodes once a second), in an order that changes. What is compared
 is the processor time of the training process, all of its threads included, with that of the same
 round when not connected. torch computes in one thread: with one for each core, all wait actively
-for the one that the server or the page has taken the core from, and that time is not opscope's. Printed are the median of these ratios, its 95 % confidence interval by
-resampling the rounds, and the bounds that they are to stay within.
+for the one that the server or the page has taken the core from, and that time is not opscope's.
+Printed are the median of these ratios, its 95 % confidence interval by resampling the rounds, and
+the bounds that they are to stay within.
 """
 
 from __future__ import annotations
