@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from opscope.escapes import escaped
+from opscope.spelling import spelled
 from opscope.waiting import step_aside
 
 _said: set[str] = set()
@@ -67,7 +68,7 @@ def _write(text: str) -> None:
     if stream is None:
         return
     try:
-        stream.write(text)
+        stream.write(spelled(text, getattr(stream, "encoding", None)))
     except Exception:  # noqa: BLE001 - it may be any object, and raise anything
         return
     _flush(stream)

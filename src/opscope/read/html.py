@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from opscope.wording import counted
+
 _HITS = 20
 
 
@@ -24,5 +26,5 @@ def run_table(facts: Sequence[tuple[str, object]], hits: Sequence[Sequence[objec
     if hits:
         shown += table(("step", "rank", "watchpoint", "value", "line", "what"), hits[:_HITS])
     if len(hits) > _HITS:
-        shown += f"<p>and {len(hits) - _HITS} more hits</p>"
+        shown += f"<p>and {counted(len(hits) - _HITS, 'more hit')}</p>"
     return shown
