@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
-from opscope.commands.tables import is_terminal, print_table, wrapped
+from opscope.commands.tables import print_table, wrapped
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
-from opscope.waiting import Waiting
+from opscope.wording import counted
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -104,21 +102,28 @@ def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitGroup]:
     return list(groups.values())
 
 
-def print_hit_groups(groups: Sequence[HitGroup], first: int) -> None:
-    """Print a summary, then a line per group; only the first ones if there are many."""
+def print_hit_groups(
+    groups: Sequence[HitGroup], first: int, checks: str = "", left: str = ""
+) -> None:
+    """Print a summary, then a line per group; only the first ones if there are many.
+
+    `checks` says among how many checks they were found and `left` what was left out, where that
+    is known.
+    """
     counts: dict[str, int] = {}
     for group in groups:
         label = _label(group.first)
         counts[label] = counts.get(label, 0) + len(group.steps)
     total = sum(counts.values())
     kinds = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-    print_line(f"{total:,} hit{'' if total == 1 else 's'}: {kinds}")
+    print_wrapped(f"{counted(total, 'hit')}{checks}: {kinds}{left}", indent=0)
     shown = groups[:first] if first else groups
-    print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=("rank", "hits"))
+    spare = ("rank", *(("watchpoint",) if len(counts) == 1 else ()), "hits")
+    print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=spare)
     _print_advice(group.first for group in shown)
     if len(shown) < len(groups):
-        more = len(groups) - len(shown)
-        print(f"\n{more:,} more kinds of hits are not shown; --first 0 shows all")
+        more = counted(len(groups) - len(shown), "more kind of hit is", "more kinds of hits are")
+        print(f"\n{more} not shown; --first 0 shows all")
 
 
 def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
@@ -127,40 +132,11 @@ def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
     print_table(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], spare=("rank",))
     _print_advice(shown)
     if len(shown) < len(hits):
-        print(f"\n{len(hits) - len(shown):,} later hits are not shown; --first 0 shows all")
+        more = counted(len(hits) - len(shown), "later hit is", "later hits are")
+        print(f"\n{more} not shown; --first 0 shows all")
 
 
 def near(place: str) -> str:
     """A place in the code as seen from here, if it is below."""
     here = f"{Path.cwd()}/"
     return place.removeprefix(here)
-
-
-@contextlib.contextmanager
-def waiting_for_words(what: str) -> Iterator[None]:
-    """Say that something is under way until the first word of the answer."""
-    stream = sys.stdout
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    with Waiting(what) as waiting:
-        sys.stdout = cast("TextIO", _FirstWord(stream, waiting.end))
-        try:
-            yield
-        finally:
-            sys.stdout = stream
-
-
-class _FirstWord:
-    """A stream that calls a function before anything is written to it."""
-
-    def __init__(self, stream: TextIO | None, call: Callable[[], None]) -> None:
-        self._stream, self._call = stream, call
-
-    def write(self, text: str) -> int:
-        """Write, once nobody else does."""
-        self._call()
-        return self._stream.write(text) if self._stream is not None else 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.commands.numbers import duration, number
+from opscope.commands.numbers import number
 from opscope.commands.output import near, print_line, print_wrapped
 from opscope.commands.plot import plot
 from opscope.commands.tables import fitted, print_table
+from opscope.wording import counted, duration
 
 _LINES = 40
 """So many scopes of a model are shown."""
@@ -65,7 +66,8 @@ def _print_scopes(scopes: Sequence[Mapping[str, Any]], run: str) -> None:
     columns = ("model", "operators", "parameters", "values of the last step")
     print_table(columns, rows, whole=columns[-1:], spare=("parameters",))
     if len(scopes) > _LINES:
-        print_line(f"and {len(scopes) - _LINES} more scopes: opscope nodes {run}")
+        more = counted(len(scopes) - _LINES, "more scope")
+        print_line(f"and {more}: opscope nodes {run}")
 
 
 def _range(scope: Mapping[str, Any]) -> str:
