@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.commands.tables import print_table, wrapped
+from opscope.commands.tables import table_lines, terminal_width, wrapped
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
 from opscope.wording import counted
@@ -119,7 +120,7 @@ def print_hit_groups(
     print_wrapped(f"{counted(total, 'hit')}{checks}: {kinds}{left}", indent=0)
     shown = groups[:first] if first else groups
     spare = ("rank", *(("watchpoint",) if len(counts) == 1 else ()), "hits")
-    print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=spare)
+    _print_told(_GROUP_COLUMNS, [group.row() for group in shown], spare)
     _print_advice(group.first for group in shown)
     if len(shown) < len(groups):
         more = counted(len(groups) - len(shown), "more kind of hit is", "more kinds of hits are")
@@ -129,11 +130,33 @@ def print_hit_groups(
 def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
     """Print hits as a table; only the first ones if there are many."""
     shown = hits[:first] if first else hits
-    print_table(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], spare=("rank",))
+    _print_told(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], ("rank",))
     _print_advice(shown)
     if len(shown) < len(hits):
         more = counted(len(hits) - len(shown), "later hit is", "later hits are")
         print(f"\n{more} not shown; --first 0 shows all")
+
+
+def _print_told(columns: Sequence[str], rows: list[list[Any]], spare: Sequence[str]) -> None:
+    """Print a table that ends in a sentence, which stands below its row if it would be cut."""
+    width = terminal_width(sys.stdout)
+    whole = table_lines(columns, rows, width, spare=spare)
+    short = table_lines(columns[:-1], [row[:-1] for row in rows], width, spare=spare)
+    if not _is_cut(whole, rows) or len(short) != len(rows) + 1:
+        print("\n".join(whole))
+        return
+    print(short[0])
+    for line, row in zip(short[1:], rows, strict=True):
+        print(line)
+        print_wrapped(row[-1], indent=4)
+
+
+def _is_cut(lines: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether sentences at the end of a table are shortened."""
+    if len(lines) != len(rows) + 1:
+        return False
+    ends = (escaped(str(row[-1])).rstrip() for row in rows)
+    return not all(line.endswith(end) for line, end in zip(lines[1:], ends, strict=True))
 
 
 def near(place: str) -> str:

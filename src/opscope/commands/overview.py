@@ -31,8 +31,9 @@ def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
         print_line(f"hits: opscope hits {run}")
         for group in found["hits"][:10]:
             times = f" ({group['count']} times)" if group["count"] > 1 else ""
-            what = f"{group['label']}  {fitted(group['message'], taken=24)}{times}"
-            print_line(f"  step {group['first_step']:>5}  {what}")
+            when = f"  step {group['first_step']:>5}  {group['label']}  "
+            told = fitted(group["message"], taken=len(when) + len(times))
+            print_line(f"{when}{told}{times}")
 
 
 def _print_curve(label: str, steps: Sequence[int], values: Sequence[float | None]) -> None:

@@ -192,3 +192,16 @@ def test_streams_that_were_closed_before_python_started(
     assert main(words) == code
     if code == 2:
         assert capsys.readouterr().out == "", "what is said does not go to stdout instead"
+
+
+def test_a_sentence_that_does_not_fit_stands_below_its_row(
+    here: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    main(["check", "last", "--watch", "TL max_gt=1 op_type=mse_loss"])
+    summary, head, row, told, *_ = capsys.readouterr().out.splitlines()
+    assert summary == "6 hits in 6 checks: TL max_gt=1 6"
+    assert head.split() == ["steps", "hits", "value", "line"]
+    assert row.split() == ["0-2", "3", "Default/mse_loss-op0:0", "train.py:1"]
+    assert told == "    max is 2, above 1"
