@@ -153,6 +153,19 @@ def test_a_notebook_shows_a_run_as_a_table() -> None:
     shown = run._repr_html_()  # type: ignore[attr-defined]
     assert "<td>finished</td>" in shown and "<td>TO</td>" in shown
     assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>" not in shown
+    hits = run.hits()
+    assert repr(hits) == "[<hit in step 1, rank 0: TO <b>x</b>: m>]"
+    assert "<td>TO</td>" in hits._repr_html_() and "<b>" not in hits._repr_html_()
+
+
+def test_a_notebook_shows_a_check_as_a_table() -> None:
+    found = opscope.open("last").check("TL max_gt=1 op_type=mse_loss", steps="3")
+    assert repr(found) == "<1 hit in 1 check>"
+    (hit,) = found.hits
+    assert repr(hit).startswith("<hit in step 3, rank 0: TL max_gt=1 Default/mse_loss-op0:0 ")
+    shown = found._repr_html_()
+    assert shown.startswith("<p>1 hit in 1 check</p><table>") and "<td>TL max_gt=1</td>" in shown
+    assert repr(opscope.open("last").check("TO")).startswith("<no hits in ")
 
 
 @pytest.mark.parametrize("verb", VERBS)
