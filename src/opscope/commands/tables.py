@@ -15,7 +15,8 @@ from opscope.escapes import escaped
 _GAP = "  "
 _LEAST = 12
 """A text is not cut to less than this."""
-_NUMBER = re.compile(r"\S*\d\S*")
+_NUMBER = re.compile(r"(?<!\S)(?:\w+=)?[^\sA-Za-z_/]*\d(?:e[-+]?\d|[^\sA-Za-z_/])*(?!\S)")
+"""A word of a sentence that is a number, with its punctuation."""
 
 
 def print_table(
