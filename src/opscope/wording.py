@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -12,6 +14,20 @@ def counted(number: int, word: str, words: str = "") -> str:
     ('1 hit', '2,500 hits', '1 row is')
     """
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def folded(line: str, width: int, indent: int) -> list[str]:
+    """A line in several that fit, the later ones indented; names and paths stay whole.
+
+    >>> folded("advice  clamp the input", 16, 8)
+    ['advice  clamp', '        the', '        input']
+    """
+    if len(line) <= width:
+        return [line]
+    margin = " " * indent
+    return textwrap.wrap(
+        line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def size(count: int) -> str:

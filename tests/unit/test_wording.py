@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.messages import say_lines
 from opscope.wording import counted, duration, size, three_digits
 
 
@@ -35,3 +36,24 @@ def test_digits() -> None:
 def test_one_is_one() -> None:
     assert [counted(n, "zero") for n in (0, 1, 2000)] == ["0 zeros", "1 zero", "2,000 zeros"]
     assert counted(1, "row is", "rows are") == "1 row is"
+
+
+def test_a_verdict_is_folded_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "  operator  Default/" + "a" * 40,
+        "  advice    " + "some words " * 5,
+        "origin: x.py:1",
+    ]
+    say_lines(lines, indent=12)
+    assert capsys.readouterr().err.splitlines() == [*lines]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    say_lines(lines, indent=12)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[-1] == lines[-1] and "Default/" + "a" * 40 in shown[0] + shown[1]
+    assert shown[-3:-1] == [
+        "  advice    some words some words some",
+        "            words some words some words",
+    ]

@@ -11,7 +11,7 @@ from typing import Any
 from opscope.commands.tables import table_lines, terminal_width, wrapped
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
-from opscope.wording import counted
+from opscope.wording import counted, folded
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,13 @@ def print_json(value: Any) -> None:
 def print_line(text: str = "") -> None:
     """Print one line; whatever comes from files is shown escaped."""
     print(escaped(text))
+
+
+def print_folded(text: str, indent: int = 4) -> None:
+    """Print one line, or several on a terminal that is too narrow, the later ones indented."""
+    width = terminal_width(sys.stdout)
+    line = escaped(text)
+    print("\n".join(folded(line, width, indent) if width else [line]))
 
 
 def print_wrapped(text: str, indent: int = 2) -> None:
