@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+_LABEL = 10
+"""A word of this length stays before a name that does not fit."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -19,15 +21,20 @@ def counted(number: int, word: str, words: str = "") -> str:
 def folded(line: str, width: int, indent: int) -> list[str]:
     """A line in several that fit, the later ones indented; names and paths stay whole.
 
-    >>> folded("advice  clamp the input", 16, 8)
-    ['advice  clamp', '        the', '        input']
+    >>> folded("advice  clamp the inputs", 16, 8)
+    ['advice  clamp', '        the', '        inputs']
+    >>> folded("name    a-long-name-of-something here", 16, 8)
+    ['name    a-long-name-of-something', '        here']
     """
     if len(line) <= width:
         return [line]
     margin = " " * indent
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )
+    if len(lines) > 1 and len(lines[0]) <= max(indent, _LABEL):
+        lines[:2] = [f"{lines[0].ljust(indent - 1)} {lines[1].lstrip()}"]
+    return lines
 
 
 def size(count: int) -> str:

@@ -52,7 +52,7 @@ def test_a_verdict_is_folded_on_a_terminal(
     monkeypatch.setenv("COLUMNS", "40")
     say_lines(lines, indent=12)
     shown = capsys.readouterr().err.splitlines()
-    assert shown[-1] == lines[-1] and "Default/" + "a" * 40 in shown[0] + shown[1]
+    assert (shown[0], shown[-1]) == (lines[0], lines[-1])
     assert shown[-3:-1] == [
         "  advice    some words some words some",
         "            words some words some words",
