@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from opscope.messages import say
 from opscope.rundir.layout import run_key
+from opscope.waiting import finish
 
 
 def over_ssh() -> bool:
@@ -31,6 +32,7 @@ def page_link(server: str, run: Path, token: str) -> str:
 
 def announce(link: str, browser: bool = True) -> None:
     """Say where a page is, and open it if there is a browser to be seen."""
+    finish()
     say(f"page: {link}")
     hint = ssh_hint(link)
     if hint:

@@ -223,7 +223,7 @@ def _not_built(name: str, made: _Made, cost: str) -> ExaminedPart:
     if made.reason:
         return ExaminedPart(name, MISSING, f"cannot be built: {made.reason}", f"without it {cost}")
     detail = "the first run builds it, or `opscope doctor --build` now"
-    return ExaminedPart(name, NOT_YET, detail, "the first run takes some seconds longer")
+    return ExaminedPart(name, NOT_YET, detail, "the first run takes about a minute longer")
 
 
 def _switched_off(name: str, cost: str) -> ExaminedPart:

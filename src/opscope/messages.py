@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
 
 from opscope.escapes import escaped
+from opscope.spelling import spelled
 from opscope.waiting import step_aside
+from opscope.wording import folded
 
 _said: set[str] = set()
 _lock = threading.Lock()
@@ -25,9 +28,23 @@ def say(text: str) -> None:
     _write(f"opscope: {escaped(text)}\n")
 
 
-def say_lines(lines: Sequence[str]) -> None:
-    """Print lines as they are, in one piece even if other processes print too."""
+def say_lines(lines: Sequence[str], indent: int = 0) -> None:
+    """Print lines in one piece, even if other processes print too.
+
+    A terminal gets those that do not fit in several, the later ones with an indentation.
+    """
+    width = _width()
+    if width:
+        lines = [part for line in lines for part in folded(line, width, indent)]
     _write("".join(f"{line}\n" for line in lines))
+
+
+def _width() -> int:
+    """The columns of the terminal that stderr is, or 0."""
+    try:
+        return shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
+    except Exception:  # noqa: BLE001 - a script may have put anything in its place
+        return 0
 
 
 def say_once(text: str, key: str = "") -> None:
@@ -67,7 +84,7 @@ def _write(text: str) -> None:
     if stream is None:
         return
     try:
-        stream.write(text)
+        stream.write(spelled(text, getattr(stream, "encoding", None)))
     except Exception:  # noqa: BLE001 - it may be any object, and raise anything
         return
     _flush(stream)

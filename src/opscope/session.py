@@ -74,7 +74,10 @@ class Session:
 
     def __repr__(self) -> str:
         state = "running" if self.running else "stopped"
-        return f"<opscope session, {state}, run {self.run_directory or 'without files'}>"
+        path = self.run_directory
+        if path is not None and not self.running and not path.exists():
+            return f"<opscope session, {state}, nothing was recorded>"
+        return f"<opscope session, {state}, run {path or 'without files'}>"
 
     @property
     def stopped_by_hit(self) -> bool:

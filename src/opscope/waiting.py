@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -102,6 +101,12 @@ def step_aside() -> None:
         _begun[-1].erase()
 
 
+def finish() -> None:
+    """Tell whoever waits that it is over."""
+    if _begun:
+        _begun[-1].end()
+
+
 def show(done: int, total: int) -> None:
     """Tell whoever waits that so much is done, of so much."""
     if _begun:
@@ -125,6 +130,8 @@ def main(words: list[str]) -> int:
 
     One line tells of it if it succeeds, and all that it printed if it fails.
     """
+    import subprocess
+
     what, *command = words
     with Waiting(what) as waiting:
         done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,9 @@ from opscope.judge.hits import Hit
 from opscope.judge.notes import Note
 from opscope.judge.watch_set import WatchSet
 from opscope.read.dump import Dump
+from opscope.read.html import hits_table
 from opscope.read.run import Run
+from opscope.wording import counted
 
 OnProgress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -38,6 +41,20 @@ class Checked:
     """The number of times that a watchpoint checked a value."""
     harmless: list[Note] = field(default_factory=list)
     """NaN and Inf in batches that the script skipped, or that were masked: no hits."""
+
+    def __repr__(self) -> str:
+        return f"<{self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        hits = [hit.to_json() for hit in self.hits]
+        return f"<p>{escape(self.summary)}</p>" + (hits_table(hits) if hits else "")
+
+    @property
+    def summary(self) -> str:
+        """How many hits and checks there were, in words."""
+        hits = counted(len(self.hits), "hit") if self.hits else "no hits"
+        return f"{hits} in {counted(self.values, 'check')}"
 
     @property
     def unchecked_values(self) -> int:

@@ -6,6 +6,8 @@ Commands may import everything; nothing imports commands.
 
 from __future__ import annotations
 
+import argparse
+import ast
 import importlib
 import os
 import signal
@@ -15,12 +17,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from opscope._version import __version__
-from opscope.commands.output import waiting_for_words
+from opscope.commands.first_word import waiting_for_words
 from opscope.commands.parsing import HelpFormatter, Parser
-from opscope.commands.run import VALUE_OPTIONS
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
 from opscope.regular import why
+from opscope.spelling import spell_on
 
 VERBS = (
     "run",
@@ -45,6 +47,7 @@ _WHILE = {
     "check": "checking",
     "convert": "converting",
     "doctor": "examining",
+    **dict.fromkeys(("view", "serve"), "starting"),
 }
 """Verbs that may take a while before they answer, and what they do meanwhile."""
 
@@ -59,8 +62,8 @@ def build_parser(verb: str = "") -> Parser:
     parser.add_argument("--version", action="version", version=f"opscope {_version()}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name in VERBS:
-        if verb in VERBS and name != verb:
-            verbs.add_parser(name)
+        if name != verb:
+            verbs.add_parser(name, help=_summary(name))
             continue
         module = importlib.import_module(f"opscope.commands.{name}")
         summary = (module.__doc__ or "").strip()
@@ -73,6 +76,12 @@ def build_parser(verb: str = "") -> Parser:
         module.add_arguments(sub)
         sub.set_defaults(command=module.run)
     return parser
+
+
+def _summary(verb: str) -> str:
+    """The first line of a verb's module, which is not loaded for it."""
+    text = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,12 +107,11 @@ def _run(words: list[str]) -> int:
 
 def _look(words: list[str]) -> int:
     """A verb that reads: whatever ends it does so in one line."""
+    spell_on(sys.stdout)
     try:
-        parser = build_parser(words[0] if words else "")
-        args, unknown = parser.parse_known_args(words)
-        if unknown:
-            raise OpscopeError("\n".join(parser.unknown(args.verb, unknown)))
-        with waiting_for_words(_WHILE[args.verb]) if args.verb in _WHILE else nullcontext():
+        doing = _WHILE.get(words[0]) if words else None
+        with waiting_for_words(doing) if doing else nullcontext():
+            args = _understood(words)
             code: int = args.command(args)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -120,6 +128,23 @@ def _look(words: list[str]) -> int:
         raise OpscopeError(f"{place}{why(error)}") from None
 
 
+def _understood(words: list[str]) -> argparse.Namespace:
+    """The words of a verb that reads; all that is wrong with them is said at once."""
+    parser = build_parser(words[0] if words else "")
+    if not words or words == ["help"]:
+        words = ["--help"]
+    if words[0].startswith("-") and words[0] not in parser.own_options():
+        raise OpscopeError(f"opscope has no option {words[0]}: options stand after a verb")
+    args, unknown = parser.parse_known_args(words)
+    if unknown and not any(word.startswith("-") for word in unknown):
+        again = parser.again(args.verb, words[1:])
+        if again is not None:
+            return argparse.Namespace(**vars(again), verb=args.verb)
+    if unknown:
+        raise OpscopeError("\n".join(parser.unknown(args.verb, unknown)))
+    return args
+
+
 def _leave_stdout() -> None:
     """Send what is still to be written nowhere, or Python would complain of it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -133,6 +158,8 @@ def split_command(words: list[str], flags: Collection[str] = ()) -> tuple[list[s
     `flags` are the options without a value; one that is neither is mistyped, and what follows it
     is taken for its value unless it looks like a script.
     """
+    from opscope.commands.run import VALUE_OPTIONS
+
     position = 1
     while position < len(words):
         word = words[position]

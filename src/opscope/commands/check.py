@@ -1,7 +1,8 @@
 """Check watchpoints on a run or a dump that was recorded.
 
-Statistics are enough for most conditions; ranges and changes need saved tensors, which a dump has.
-What could not be checked is listed at the end, with the reason.
+Hits of one watchpoint at one value are one line, with the steps and what it was the first time;
+`--all` lists each by itself. Statistics are enough for most conditions; ranges and changes need
+saved tensors, which a dump has. What could not be checked is listed at the end, with the reason.
 
 The exit code is 0 if nothing was hit, 3 if something was, 2 for a mistake in the arguments.
 """
@@ -13,13 +14,17 @@ from typing import TYPE_CHECKING
 
 from opscope.commands.output import (
     add_json_flag,
+    grouped,
+    print_hit_groups,
     print_hits,
     print_json,
     print_line,
     print_wrapped,
 )
+from opscope.commands.parsing import count
 from opscope.errors import HIT, ConfigError, OpscopeError, Problem
 from opscope.waiting import show
+from opscope.wording import counted
 
 if TYPE_CHECKING:
     from opscope.analysis.check import Checked
@@ -44,11 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--include", metavar="PHASES", help="also check setup, data or eval")
     parser.add_argument(
         "--first",
-        type=int,
+        type=count,
         default=_SHOWN,
         metavar="N",
-        help=f"show the first N hits (default {_SHOWN}; 0 = all)",
+        help=f"the first N lines (default {_SHOWN}; 0 = all)",
     )
+    parser.add_argument("--all", action="store_true", help="each hit by itself")
     add_json_flag(parser)
 
 
@@ -66,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(checked.to_json())
     else:
-        _print(checked, args.first)
+        _print(checked, args.first, args.all)
     return HIT if checked.hits else 0
 
 
@@ -81,31 +87,32 @@ def _phases(text: str | None) -> list[str]:
     return phases
 
 
-def _print(checked: Checked, first: int) -> None:
-    if checked.hits:
-        print_hits([hit.to_json() for hit in checked.hits], first)
-        print_line()
-    print_line(_summary(checked))
+def _print(checked: Checked, first: int, each: bool) -> None:
+    found = [hit.to_json() for hit in checked.hits]
+    if found and each:
+        print_hits(found, first)
+    elif found:
+        print_hit_groups(grouped(found), first, *_of_checks(checked))
+    else:
+        print_line(_nothing_hit(checked))
     if checked.unchecked:
         print_line()
         print_line("not checked:")
-    for each in checked.unchecked:
-        count = f"{each.count} value{'s' if each.count > 1 else ''}: " if each.count else ""
-        example = f" ({each.example})" if each.example else ""
-        print_wrapped(f"{each.watchpoint.label}: {count}{each.reason}{example}")
+    for missed in checked.unchecked:
+        count = f"{counted(missed.count, 'value')}: " if missed.count else ""
+        example = f" ({missed.example})" if missed.example else ""
+        print_wrapped(f"{missed.watchpoint.label}: {count}{missed.reason}{example}")
     for note in checked.notes:
         print_wrapped(f"note: {note}")
 
 
-def _summary(checked: Checked) -> str:
+def _nothing_hit(checked: Checked) -> str:
+    checks, left = _of_checks(checked)
+    return f"no hits{checks}{left}" if checked.values else f"nothing was checked{left}"
+
+
+def _of_checks(checked: Checked) -> tuple[str, str]:
+    """Say how many checks there were, and how many values were left out."""
     unchecked = checked.unchecked_values
-    left = f"; {unchecked:,} values could not be checked" if unchecked else ""
-    if not checked.hits and not checked.values:
-        return f"nothing was checked{left}"
-    if not checked.hits:
-        return f"no hits in {checked.values:,} checks{left}"
-    by_label: dict[str, int] = {}
-    for hit in checked.hits:
-        by_label[hit.watchpoint.label] = by_label.get(hit.watchpoint.label, 0) + 1
-    parts = ", ".join(f"{count} of {label}" for label, count in by_label.items())
-    return f"{len(checked.hits):,} hits in {checked.values:,} checks: {parts}{left}"
+    left = f"; {counted(unchecked, 'value')} could not be checked" if unchecked else ""
+    return f" in {counted(checked.values, 'check')}", left

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `opscope ctl`."""
     add_target_arguments(parser)
     parser.add_argument("what", metavar="VERB", choices=VERBS, help=", ".join(VERBS))
-    parser.add_argument("words", metavar="ARGUMENT", nargs="*", help="of the verb")
+    parser.add_argument("words", metavar="ARGUMENT", nargs="*", default=[], help="of the verb")
     parser.add_argument("--previous", action="store_true", help="the value of the step before")
     parser.add_argument("--save", metavar="FILE", help="write the whole value to a .npy file")
 

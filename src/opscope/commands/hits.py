@@ -20,10 +20,12 @@ from opscope.commands.output import (
     print_json,
     print_line,
 )
+from opscope.commands.parsing import count
 from opscope.errors import OpscopeError
 from opscope.judge.origin.verdict import shown_place
 from opscope.messages import say
 from opscope.settings.checks import did_you_mean
+from opscope.wording import counted
 
 if TYPE_CHECKING:
     from opscope.read.reader import Reader
@@ -33,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `opscope hits`."""
     parser.add_argument("run", metavar="RUN", help='a path, a name, the start of one, or "last"')
     parser.add_argument("--rank", type=int, help="only this rank")
-    parser.add_argument("--step", type=int, help="only this step")
+    parser.add_argument("--step", type=count, help="only this step")
     parser.add_argument("--condition", metavar="C", help="only this condition, such as TO")
     parser.add_argument(
         "--first",
-        type=int,
+        type=count,
         default=100,
         metavar="N",
         help="the first N lines (default 100; 0 = all)",
@@ -93,7 +95,8 @@ def _print_notes(reader: Reader, ranks: list[int] | None, step: int | None, firs
     chosen = [note for note in reader.notes(ranks) if step in (None, note["step"])]
     if not chosen:
         return
-    say(f"{len(chosen)} noted, which are no hits (notes.jsonl):")
+    noted = counted(len(chosen), "noted, which is no hit", "noted, which are no hits")
+    say(f"{noted} (notes.jsonl):")
     for note in chosen[: first or None]:
         place = f" ({shown_place(str(note['where']))})" if note["where"] else ""
         print_line(f"  {moment(note['step'], note.get('pass'))}: {note['message']}{place}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from opscope.commands.output import add_json_flag, print_hits, print_line
 from opscope.errors import OpscopeError
+from opscope.wording import counted
 
 PARAMETER_MARK = "p:"
 _MODES = ("all", "none", "named")
@@ -114,6 +115,6 @@ def print_recheck(found: Any) -> None:
         print_hits(found["hits"], _MOST_HITS)
     for each in found["unchecked"]:
         example = f", such as {each['example']}" if each.get("example") else ""
-        count = f" ({each['count']} values{example})" if each.get("count") else ""
+        count = f" ({counted(each['count'], 'value')}{example})" if each.get("count") else ""
         print_line(f"not checked: {each['reason']}: {each['label']}{count}")
-    print_line(f"step {found['step']}: {found['values']} values checked")
+    print_line(f"step {found['step']}: {counted(found['values'], 'value')} checked")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import number
 from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import Phase
@@ -30,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="what to search for")
     parser.add_argument("--phase", choices=[str(phase) for phase in Phase], help="only this phase")
     parser.add_argument("--rank", type=int, help="default: the first rank")
-    parser.add_argument("--step", type=int, help="the numbers of this step (default: the last)")
+    parser.add_argument("--step", type=count, help="the numbers of this step (default: the last)")
     parser.add_argument(
         "--first",
-        type=int,
+        type=count,
         default=_FIRST,
         metavar="N",
         help=f"at most N operators (default {_FIRST}; 0 = all)",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
-from opscope.commands.tables import is_terminal, print_table, wrapped
+from opscope.commands.tables import table_lines, terminal_width, wrapped
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
-from opscope.waiting import Waiting
+from opscope.wording import counted, folded
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +27,13 @@ def print_json(value: Any) -> None:
 def print_line(text: str = "") -> None:
     """Print one line; whatever comes from files is shown escaped."""
     print(escaped(text))
+
+
+def print_folded(text: str, indent: int = 4) -> None:
+    """Print one line, or several on a terminal that is too narrow, the later ones indented."""
+    width = terminal_width(sys.stdout)
+    line = escaped(text)
+    print("\n".join(folded(line, width, indent) if width else [line]))
 
 
 def print_wrapped(text: str, indent: int = 2) -> None:
@@ -104,63 +110,63 @@ def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitsAtValue]:
     return list(groups.values())
 
 
-def print_hit_groups(groups: Sequence[HitsAtValue], first: int) -> None:
-    """Print a summary, then a line per group; only the first ones if there are many."""
+def print_hit_groups(
+    groups: Sequence[HitsAtValue], first: int, checks: str = "", left: str = ""
+) -> None:
+    """Print a summary, then a line per group; only the first ones if there are many.
+
+    `checks` says among how many checks they were found and `left` what was left out, where that
+    is known.
+    """
     counts: dict[str, int] = {}
     for group in groups:
         label = _label(group.first)
         counts[label] = counts.get(label, 0) + len(group.steps)
     total = sum(counts.values())
     kinds = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-    print_line(f"{total:,} hit{'' if total == 1 else 's'}: {kinds}")
+    print_wrapped(f"{counted(total, 'hit')}{checks}: {kinds}{left}", indent=0)
     shown = groups[:first] if first else groups
-    print_table(_GROUP_COLUMNS, [group.row() for group in shown], spare=("rank", "hits"))
+    spare = ("rank", *(("watchpoint",) if len(counts) == 1 else ()), "hits")
+    _print_told(_GROUP_COLUMNS, [group.row() for group in shown], spare)
     _print_advice(group.first for group in shown)
     if len(shown) < len(groups):
-        more = len(groups) - len(shown)
-        print(f"\n{more:,} more kinds of hits are not shown; --first 0 shows all")
+        more = counted(len(groups) - len(shown), "more kind of hit is", "more kinds of hits are")
+        print(f"\n{more} not shown; --first 0 shows all")
 
 
 def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
     """Print hits as a table; only the first ones if there are many."""
     shown = hits[:first] if first else hits
-    print_table(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], spare=("rank",))
+    _print_told(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], ("rank",))
     _print_advice(shown)
     if len(shown) < len(hits):
-        print(f"\n{len(hits) - len(shown):,} later hits are not shown; --first 0 shows all")
+        more = counted(len(hits) - len(shown), "later hit is", "later hits are")
+        print(f"\n{more} not shown; --first 0 shows all")
+
+
+def _print_told(columns: Sequence[str], rows: list[list[Any]], spare: Sequence[str]) -> None:
+    """Print a table that ends in a sentence, which stands below its row if it would be cut."""
+    width = terminal_width(sys.stdout)
+    whole = table_lines(columns, rows, width, spare=spare)
+    short = table_lines(columns[:-1], [row[:-1] for row in rows], width, spare=spare)
+    if not _is_cut(whole, rows) or len(short) != len(rows) + 1:
+        print("\n".join(whole))
+        return
+    print(short[0])
+    for line, row in zip(short[1:], rows, strict=True):
+        print(line)
+        print_wrapped(row[-1], indent=4)
+
+
+def _is_cut(lines: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Tell whether sentences at the end of a table are shortened."""
+    if len(lines) != len(rows) + 1:
+        return False
+    ends = (escaped(str(row[-1])).rstrip() for row in rows)
+    return not all(line.endswith(end) for line, end in zip(lines[1:], ends, strict=True))
 
 
 def near(place: str) -> str:
     """A place in the code as seen from here, if it is below."""
     here = f"{Path.cwd()}/"
     return place.removeprefix(here)
-
-
-@contextlib.contextmanager
-def waiting_for_words(what: str) -> Iterator[None]:
-    """Say that something is under way until the first word of the answer."""
-    stream = sys.stdout
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    with Waiting(what) as waiting:
-        sys.stdout = cast("TextIO", _FirstWord(stream, waiting.end))
-        try:
-            yield
-        finally:
-            sys.stdout = stream
-
-
-class _FirstWord:
-    """A stream that calls a function before anything is written to it."""
-
-    def __init__(self, stream: TextIO | None, call: Callable[[], None]) -> None:
-        self._stream, self._call = stream, call
-
-    def write(self, text: str) -> int:
-        """Write, once nobody else does."""
-        self._call()
-        return self._stream.write(text) if self._stream is not None else 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

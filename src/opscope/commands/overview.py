@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.commands.numbers import duration, number
+from opscope.commands.numbers import number
 from opscope.commands.output import near, print_line, print_wrapped
 from opscope.commands.plot import plot
 from opscope.commands.tables import fitted, print_table
+from opscope.wording import counted, duration
 
 _LINES = 40
 """So many scopes of a model are shown."""
@@ -30,8 +31,9 @@ def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
         print_line(f"hits: opscope hits {run}")
         for group in found["hits"][:10]:
             times = f" ({group['count']} times)" if group["count"] > 1 else ""
-            what = f"{group['label']}  {fitted(group['message'], taken=24)}{times}"
-            print_line(f"  step {group['first_step']:>5}  {what}")
+            when = f"  step {group['first_step']:>5}  {group['label']}  "
+            told = fitted(group["message"], taken=len(when) + len(times))
+            print_line(f"{when}{told}{times}")
 
 
 def _print_curve(label: str, steps: Sequence[int], values: Sequence[float | None]) -> None:
@@ -65,7 +67,8 @@ def _print_scopes(scopes: Sequence[Mapping[str, Any]], run: str) -> None:
     columns = ("model", "operators", "parameters", "values of the last step")
     print_table(columns, rows, whole=columns[-1:], spare=("parameters",))
     if len(scopes) > _LINES:
-        print_line(f"and {len(scopes) - _LINES} more scopes: opscope nodes {run}")
+        more = counted(len(scopes) - _LINES, "more scope")
+        print_line(f"and {more}: opscope nodes {run}")
 
 
 def _range(scope: Mapping[str, Any]) -> str:

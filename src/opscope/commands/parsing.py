@@ -14,6 +14,18 @@ from opscope.settings.checks import did_you_mean
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<word>[^']*)' \(choose from")
 
 
+_MISSING = re.compile(r"the following arguments are required: (?P<names>.*)")
+_NO_INTEGER = re.compile(r"argument (?P<option>\S+): invalid int value: '(?P<value>.*)'$")
+
+
+def count(text: str) -> int:
+    """A number that is not negative, for an option."""
+    number = int(text) if text.strip().isdecimal() else -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number of at least 0")
+    return number
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Fits the sentences of a description to the terminal, and leaves tables as they are."""
 
@@ -38,7 +50,25 @@ class Parser(argparse.ArgumentParser):
         found = _CHOICE.match(message)
         if found is not None and found["what"] == "VERB":
             message = f"{found['word']} is no verb{did_you_mean(found['word'], self._verbs())}"
+        missing = _MISSING.match(message)
+        if missing is not None:
+            message = f"{self.prog} needs {missing['names']}"
+        wrong = _NO_INTEGER.match(message)
+        if wrong is not None:
+            message = f"{wrong['option']} = {wrong['value']}: must be a whole number"
         raise OpscopeError(f"{message}; {self.prog} --help says more")
+
+    def again(self, verb: str, words: Sequence[str]) -> argparse.Namespace | None:
+        """What a verb makes of words in any order, such as `show last --rank 0 conv3`.
+
+        None if it can make nothing of them.
+        """
+        parser = self._choices()[verb]
+        try:
+            args, unknown = parser.parse_known_intermixed_args(list(words))
+        except OpscopeError:
+            return None
+        return None if unknown else args
 
     def options(self, verb: str) -> list[str]:
         """The options of a verb."""
@@ -55,6 +85,10 @@ class Parser(argparse.ArgumentParser):
                 for word in mistyped
             ]
         return [f"opscope {verb} does not know what to do with {' '.join(words)}"] if words else []
+
+    def own_options(self) -> list[str]:
+        """The options that stand before a verb."""
+        return sorted(self._option_string_actions)
 
     def _verbs(self) -> list[str]:
         return list(self._choices())

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from opscope.atomic_files import write_whole
-from opscope.commands.output import add_json_flag, print_json, print_line
+from opscope.commands.output import add_json_flag, print_folded, print_json, print_line
 from opscope.errors import OpscopeError
 from opscope.read.find import find_run
 from opscope.record.post_mortem import read_stacks_of, report_of
@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
         print_line(f"report written to {args.html}")
     else:
         for line in render_terminal(report):
-            print_line(line)
+            print_folded(line)
     return 0

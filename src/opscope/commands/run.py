@@ -14,8 +14,9 @@ import os
 import sys
 from pathlib import Path
 
+from opscope.commands.tables import is_terminal
 from opscope.errors import HIT, OpscopeError
-from opscope.messages import mend_streams
+from opscope.messages import mend_streams, say
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import RunSettings
@@ -70,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     arguments = command[2:] if is_module else command[1:]
     with Waiting(f"opscope: starting {target[0]}"):
         session = begin(lambda: _session(settings, target[0], command))
-    _announce(session)
+    if not _announce(session) and is_terminal(sys.stderr):
+        say(f"watching {target[0]}")  # which may import for long before it prints
     try:
         if is_module:
             run_module(target[0], arguments)
@@ -96,7 +98,8 @@ def _checked(args: argparse.Namespace, target: list[str], is_module: bool) -> Ru
     try:
         if not target:
             raise OpscopeError("nothing to run: name a script, or -m and a module")
-        if not is_module and not problems:  # the value of an unknown option looks like a script
+        # before it may stand the value of an unknown option, which is no script
+        if not is_module and (not problems or target[0].endswith(".py")):
             check_script(target[0])
     except OpscopeError as error:
         problems.append(str(error))
@@ -115,13 +118,15 @@ def _session(settings: RunSettings, script: str, command: list[str]) -> Session:
     return session
 
 
-def _announce(session: Session) -> None:
-    """Say where the page is, and open it where there is a desktop."""
+def _announce(session: Session) -> bool:
+    """Say where the page is, if there is one, and open it where there is a desktop."""
+    has_page = bool(session.page and session.run_directory is not None)
     if session.page and session.run_directory is not None:
         from opscope.access_token import own_token
         from opscope.desktop import announce, page_link
 
         announce(page_link(session.page, session.run_directory, own_token()))
+    return has_page
 
 
 def _show(error: BaseException) -> None:

@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.commands.numbers import size
 from opscope.commands.output import add_json_flag, print_json
 from opscope.commands.tables import print_table
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.read.find import recordings_in
 from opscope.rundir.layout import RUNS
+from opscope.wording import size
 
 if TYPE_CHECKING:
     from opscope.read.summary import Summary
 
 _COLUMNS = ("name", "state", "steps", "hits", "loss", "age", "size", "nodes", "ranks", "kind")
-_SPARE = ("kind", "ranks", "nodes", "size", "loss")
+_SPARE = ("kind", "ranks", "nodes", "size", "loss", "age", "hits")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print one line per run, the newest last."""
     if not args.directory.is_dir() and str(args.directory) != RUNS:
-        raise OpscopeError(f"{args.directory}: there is no such directory")
+        what = "is not a directory" if args.directory.exists() else "there is no such directory"
+        raise OpscopeError(f"{args.directory}: {what}")
     found = recordings_in(args.directory)
     summaries = [summary for path in found if (summary := _summary(path))]
     if args.json:
         print_json([summary._asdict() for summary in summaries])
     elif summaries:
         lines = [_line(summary) for summary in summaries]
-        print_table(_COLUMNS, lines, whole=("name",), spare=_SPARE)
+        print_table(_COLUMNS, lines, whole=("name", "state"), spare=_SPARE)
     else:
         say(f"there is no run in {args.directory}")
     return 0

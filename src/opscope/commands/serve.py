@@ -15,6 +15,7 @@ from opscope.commands.view import require_server
 from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.rundir.layout import RUNS
+from opscope.waiting import finish
 
 if TYPE_CHECKING:
     from opscope.server.serve import Certificate
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         return f"{page}run/{run}?token={token}"
 
     def ready() -> None:
+        finish()
         say(f"page: {page}?token={token}")
         if debugs:
             scheme = "wss://" if certificate else ""

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import cell
 from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.messages import say
 from opscope.read.nodes import Address, choose_node, parse_address
 from opscope.rundir.layout import HIT_STATES
+from opscope.wording import counted
 
 if TYPE_CHECKING:
     from opscope.read.hit_state import SavedTensor
@@ -48,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "node", metavar="NODE[:slot]", nargs="?", help='or "hits", or "hits/step_S"'
     )
     parser.add_argument("--rank", type=int, help="default: the first rank")
-    parser.add_argument("--step", type=int, help="the numbers of this step only")
+    parser.add_argument("--step", type=count, help="the numbers of this step only")
     parser.add_argument(
-        "--last", type=int, metavar="N", help=f"the last N steps (default {_LAST}; 0 = all)"
+        "--last", type=count, metavar="N", help=f"the last N steps (default {_LAST}; 0 = all)"
     )
     add_json_flag(parser)
 
@@ -63,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
     recorded = open_recording(args.run)
     rank = recorded.rank(next(iter(recorded.ranks), 0) if args.rank is None else args.rank)
     if args.node is None:
+        if args.step is not None or args.last is not None:
+            option = "--step" if args.step is not None else "--last"
+            raise OpscopeError(f"{option} is about an operator: name one; opscope nodes lists them")
         return _show_all(args.run, rank.number, args.json)
     if args.node.rstrip("/") == HIT_STATES or args.node.startswith(f"{HIT_STATES}/"):
         if "hits" in recorded.lacks:
@@ -107,7 +112,8 @@ def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
     """Name what else matches."""
     if others:
         print_line()
-        print_line(f"{len(others)} other operators match {args.node}:")
+        matching = counted(len(others), "other operator matches", "other operators match")
+        print_line(f"{matching} {args.node}:")
         for node in others[:_OTHERS]:
             print_line(f"  {node.id:>6}  {fitted(node.name, 10)}")
         if len(others) > _OTHERS:
@@ -207,7 +213,7 @@ def _print(view: Data, earlier: int) -> None:
         _print_value(value)
     if earlier:
         print_line()
-        steps = "1 earlier step is" if earlier == 1 else f"{earlier} earlier steps are"
+        steps = counted(earlier, "earlier step is", "earlier steps are")
         print_line(f"{steps} not shown; --last 0 shows all")
 
 

@@ -18,6 +18,7 @@ from opscope.commands.tables import (
 )
 from opscope.escapes import escaped, escaped_json
 from opscope.rundir.jsonlines import dumps
+from opscope.wording import counted
 
 _MEASURED = 1000
 """So many lines decide how wide the columns of a table are."""
@@ -63,7 +64,7 @@ def stream_table(columns: Sequence[str], lines: Lines) -> None:
     if width is not None and len(shown := _first_rows(columns, first, width)) < len(first):
         more = len(first) - len(shown) + sum(1 for _ in lines)
         print_table(columns, shown)
-        print(f"and {more:,} more rows; --csv and --json print all")
+        print(f"and {counted(more, 'more row')}; --csv and --json print all")
         return
     print("\n".join(table_lines(columns, first, width)))
     if len(first) < _MEASURED:

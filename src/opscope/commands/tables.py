@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,8 @@ from opscope.escapes import escaped
 _GAP = "  "
 _LEAST = 12
 """A text is not cut to less than this."""
+_NUMBER = re.compile(r"(?<!\S)(?:\w+=)?[^\sA-Za-z_/]*\d(?:e[-+]?\d|[^\sA-Za-z_/])*(?!\S)")
+"""A word of a sentence that is a number, with its punctuation."""
 
 
 def print_table(
@@ -49,7 +52,8 @@ def table_lines(
         may_cut = [not r and name not in whole for r, name in zip(right, columns, strict=True)]
         fitted = _fitted(widths, may_cut, width)
         if fitted is None:
-            return _upright(head, texts, width)
+            kept = {escaped(n) for n, r in zip(columns, right, strict=True) if r or n in whole}
+            return _upright(head, texts, width, kept)
         widths = fitted
         texts = [[shortened(t, w) for t, w in zip(line, widths, strict=True)] for line in texts]
     return [table_line(line, widths, right) for line in (head, *texts)]
@@ -62,11 +66,20 @@ def shortened(text: str, width: int) -> str:
     'Default/…d/convolution-op0'
     >>> shortened("a tensor holds NaN or Inf: 16 of 64", 26)
     'a tensor hol…Inf: 16 of 64'
+
+    A number in a sentence stays whole or goes.
+
+    >>> shortened("mean |x| is 5.62952, above 1", 22)
+    'mean |x| i… above 1'
     """
     if len(text) <= width:
         return text
     front = max(1, (width - 1) // (3 if "/" in text and " " not in text else 2))
-    return f"{text[:front]}…{text[len(text) - (width - 1 - front) :]}"
+    rest = len(text) - (width - 1 - front)
+    for number in _NUMBER.finditer(text) if " " in text else ():
+        front = number.start() if number.start() < front < number.end() else front
+        rest = number.end() if number.start() < rest < number.end() else rest
+    return f"{text[:front]}…{text[rest:]}"
 
 
 def column_widths(
@@ -144,16 +157,29 @@ def _fitted(widths: Sequence[int], may_cut: Sequence[bool], width: int) -> list[
     return found
 
 
-def _upright(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Each row as lines of a name and a value."""
+def _upright(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, whole: Collection[str]
+) -> list[str]:
+    """Each row as lines of a name and a value; sentences are wrapped, other texts are cut."""
     margin = max(map(len, head), default=0)
     lines: list[str] = []
     for row in rows:
         if lines:
             lines.append("")
         for name, value in zip(head, row, strict=True):
-            lines.append(f"{name.ljust(margin)}{_GAP}{value}")
+            room = len(value) if name in whole else max(_LEAST, width - margin - len(_GAP))
+            first, *more = _in_lines(value, room)
+            lines.append(f"{name.ljust(margin)}{_GAP}{first}".rstrip())
+            lines += [f"{' ' * margin}{_GAP}{line}" for line in more]
     return lines or [shortened(_GAP.join(head), width)]
+
+
+def _in_lines(text: str, width: int) -> list[str]:
+    """A text in lines of this width: a sentence is wrapped, and what has no spaces is cut."""
+    if len(text) <= width:
+        return [text]
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [shortened(line, width) for line in lines]
 
 
 def table_line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -38,6 +38,11 @@ class Hit:
     advice: str = ""
     """The advice, if it is the same for all hits of a condition."""
 
+    def __repr__(self) -> str:
+        place = " ".join(part for part in (self.about, self.where) if part)
+        label = self.watchpoint.label
+        return f"<hit in {self.moment}, rank {self.rank}: {label} {place}: {self.seen}>"
+
     @property
     def message(self) -> str:
         """A sentence on what is the matter, with the advice."""

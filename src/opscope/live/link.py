@@ -103,7 +103,7 @@ class Link(threading.Thread):
             except SSLCertVerificationError as error:
                 place = f"the certificate of {self._address()} is not trusted"
                 say_once(f"{place}: {error.verify_message}; name it in {CERTIFICATE_VARIABLE}")
-            except OpscopeError as error:
+            except (OpscopeError, ValueError) as error:  # an address that is none raises the latter
                 say_once(f"{self._address()} cannot be connected to: {error}")
             except (OSError, WebSocketException, TimeoutError):
                 pass

@@ -11,10 +11,19 @@ from opscope.events import IO, Node
 from opscope.judge.hits import Hit
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.checked import SMALL, Fields, checked_lines
+from opscope.read.html import hits_table
 from opscope.rundir import layout
 
 _TEXTS = ("label", "condition", "message", "parameter", "name", "op_type", "phase", "where")
 _NUMBERS = ("step", "rank", "slot", "call", "nan", "posinf", "neginf")
+
+
+class RecordedHits(list["RecordedHit"]):
+    """Hits of a run, in the order of steps, ranks and execution."""
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows them."""
+        return hits_table([hit.data for hit in self])
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,12 @@ class RecordedHit:
 
     data: Mapping[str, Any]
     node: Node | None = None
+
+    def __repr__(self) -> str:
+        data = self.data
+        words = (data.get(name) for name in ("label", "name", "where"))
+        what = f"{' '.join(str(word) for word in words if word)}: {data.get('message', '')}"
+        return f"<hit in step {self.step}, rank {data.get('rank', 0)}: {what}>"
 
     @property
     def step(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+
+from opscope.wording import counted
 
 _HITS = 20
 
@@ -18,11 +20,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def run_table(facts: Sequence[tuple[str, object]], hits: Sequence[Sequence[object]]) -> str:
+def run_table(facts: Sequence[tuple[str, object]], hits: Sequence[Mapping[str, object]]) -> str:
     """A run: what is known of it, and its first hits."""
-    shown = table(("run", ""), facts)
-    if hits:
-        shown += table(("step", "rank", "watchpoint", "value", "line", "what"), hits[:_HITS])
+    return table(("run", ""), facts) + (hits_table(hits) if hits else "")
+
+
+def hits_table(hits: Sequence[Mapping[str, object]]) -> str:
+    """The first of some hits, as they stand in a file."""
+    keys = ("step", "rank", "label", "name", "where", "message")
+    rows = [[hit.get(key, "") for key in keys] for hit in hits[:_HITS]]
+    shown = table(("step", "rank", "watchpoint", "value", "line", "what"), rows)
     if len(hits) > _HITS:
-        shown += f"<p>and {len(hits) - _HITS} more hits</p>"
+        shown += f"<p>and {counted(len(hits) - _HITS, 'more hit')}</p>"
     return shown

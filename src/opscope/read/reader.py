@@ -18,7 +18,7 @@ from opscope.judge.selection import at_line
 from opscope.read.dump import Dump, is_dump
 from opscope.read.dump_recording import DumpRecording, open_dump_recording
 from opscope.read.find import find_run
-from opscope.read.hits import RecordedHit
+from opscope.read.hits import RecordedHits
 from opscope.read.html import run_table
 from opscope.read.nodes import find_node, parse_address
 from opscope.read.notes import read_notes
@@ -29,6 +29,7 @@ from opscope.read.run import Run, open_run
 from opscope.read.scope_tree import Aggregates, ScopeTree, scope_tree
 from opscope.read.value import Value
 from opscope.stats.record import INPUT, OUTPUT, taken
+from opscope.wording import counted
 
 _T = TypeVar("_T")
 BY = ("name", "line", "code", "op_type", "scope", "parameter")
@@ -87,16 +88,15 @@ class Reader:
         self._made: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        steps = len(self.steps)
-        return f"<{self.recording.kind} {self.path}, ranks {self.ranks}, {steps} steps>"
+        steps = counted(len(self.steps), "step")
+        return f"<{self.recording.kind} {self.path}, ranks {self.ranks}, {steps}>"
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
         facts = [("path", self.path), ("state", self.state), ("ranks", len(self.ranks))]
         facts += [("steps", len(self.steps))]
         hits = [] if "hits" in self.recording.lacks else self.hits()
-        keys = ("step", "rank", "label", "name", "where", "message")
-        return run_table(facts, [[hit.data.get(key, "") for key in keys] for hit in hits])
+        return run_table(facts, [hit.data for hit in hits])
 
     @property
     def recorded(self) -> Run | Dump:
@@ -259,11 +259,11 @@ class Reader:
             step = max(reader.recorded_steps, default=0)
         return self.scopes(rank).aggregate(reader.stats(steps={step}))
 
-    def hits(self, ranks: Collection[int] | None = None) -> list[RecordedHit]:
+    def hits(self, ranks: Collection[int] | None = None) -> RecordedHits:
         """The hits that the run recorded itself."""
-        return [
+        return RecordedHits(
             hit for number in self.chosen_ranks(ranks) for hit in self.recording.rank(number).hits
-        ]
+        )
 
     def notes(self, ranks: Collection[int] | None = None) -> list[Mapping[str, Any]]:
         """Return what did no harm in a run: skipped batches and masked values, with origins."""

@@ -99,7 +99,7 @@ class Tables:
         try:
             answer = self.connection.execute(sql)
         except duckdb.Error as error:
-            raise OpscopeError(str(error)) from None
+            raise OpscopeError(_without_blanks(str(error))) from None
         if answer is None or answer.description is None:
             raise OpscopeError("the SQL has no statement in it")
         return [column[0] for column in answer.description], self._lines(answer)
@@ -109,7 +109,7 @@ class Tables:
             while lines := answer.fetchmany(_AT_A_TIME):
                 yield from lines
         except _duckdb().Error as error:
-            raise OpscopeError(str(error)) from None
+            raise OpscopeError(_without_blanks(str(error))) from None
 
     def interrupt(self) -> None:
         """End what is being asked, from another thread."""
@@ -238,6 +238,10 @@ def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[RankRecords]:
 
 def _extremes(ranks: Sequence[RankReader]) -> Iterator[RankRecords]:
     return ((rank.number, records) for rank in ranks for records in rank.parts_of_between())
+
+
+def _without_blanks(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def _duckdb() -> Any:

@@ -31,6 +31,7 @@ from opscope.rundir.thinning import (
     thin,
 )
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
+from opscope.wording import size
 
 MIB = 1 << 20
 LEVELS = 30
@@ -167,13 +168,13 @@ class RowHistory:
         _remove(closed.file)
         say_once(
             f"the statistics in {self._directory} do not fit into their budget of "
-            f"{self._budget / MIB:.3g} MiB; from now on the oldest are dropped"
+            f"{size(self._budget)}; from now on the oldest are dropped"
         )
 
     def _tell_of_thinning(self) -> None:
         say_once(
             f"the statistics in {self._directory} have reached their budget of "
-            f"{self._budget / MIB:.3g} MiB; from now on the older steps are thinned: "
+            f"{size(self._budget)}; from now on the older steps are thinned: "
             "of those left out the extremes are kept"
         )
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from opscope.messages import say_once
 from opscope.regular import lines_in, open_regular, read_regular, why
+from opscope.wording import counted
 
 _EXACT_LIMIT = 1 << 53
 _DEPTH = 50
@@ -162,7 +163,8 @@ class Complaints:
     def end(self) -> None:
         """Say how much was not told of, now that all was read."""
         if self._count > self.SHOWN:
-            say_once(f"{self._path}: {self._count - self.SHOWN} more lines are damaged; left out")
+            more = counted(self._count - self.SHOWN, "more line is", "more lines are")
+            say_once(f"{self._path}: {more} damaged; left out")
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

@@ -85,6 +85,8 @@ def _host_and_port(place: str) -> str:
     if not port:
         raise InvalidError("must be host:port, such as 127.0.0.1:50051")
     if not port.isdigit():
+        if host and not place.endswith("]"):  # that of IPv6 has colons of its own, in brackets
+            raise InvalidError("the port must be a number from 1 to 65535")
         host, port = place, str(DEBUGGER_PORT)
     if not 1 <= int(port) <= 65535:
         raise InvalidError("the port must be from 1 to 65535")

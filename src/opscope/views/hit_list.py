@@ -118,7 +118,7 @@ def _sentence(
         return f"{first.get('message')} · step {first.get('step')}{place}"
     if "hits" in view.reader.recording.lacks:
         return view.reader.recording.lacks["hits"]
-    count = len(view.recorded.steps)
+    count = sum(step.complete for step in view.recorded.steps)
     return f"Nothing wrong was found in {count} step{'' if count == 1 else 's'}"
 
 

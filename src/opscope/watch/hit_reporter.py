@@ -77,7 +77,7 @@ class HitReporter:
         if data["entered"] and data["entered"]["kind"] == "rank":
             say(f"step {step.step}, rank {step.rank}: NaN or Inf came from another rank")
         elif self._verdicts <= _VERDICTS:
-            say_lines(verdicts.text(data))
+            say_lines(verdicts.text(data), indent=12)
         return replace(hit, verdict=data)
 
     def _say(self, hit: Hit) -> None:

@@ -99,12 +99,11 @@ def test_no_hits_are_said(here: Path, capsys: Any) -> None:
 def test_check_finds(here: Path, capsys: Any) -> None:
     assert main(["check", "last", "--watch", "TL max_gt=1 op_type=mse_loss; WCL"]) == 3
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[:5] == ["0", "0", "TL", "max_gt=1", "Default/mse_loss-op0:0"]
-    assert lines[1].endswith("train.py:1  max is 2, above 1")
+    assert lines[0] == "6 hits in 6 checks: TL max_gt=1 6; 6 values could not be checked"
+    assert lines[2].split()[:6] == ["0-2", "3", "0", "TL", "max_gt=1", "Default/mse_loss-op0:0"]
+    assert lines[2].endswith("train.py:1  max is 2, above 1")
+    assert [line.split()[:3] for line in lines[2:4]] == [["0-2", "3", "0"], ["0-2", "3", "1"]]
     assert len([line for line in lines if line.startswith("  TL max_gt=1: look at")]) == 1
-    assert [line.split()[:2] for line in lines[1:4]] == [["0", "0"], ["0", "1"], ["1", "0"]]
-    said = "6 hits in 6 checks: 6 of TL max_gt=1; 6 values could not be checked"
-    assert said in lines
     assert "not checked:" in lines
     assert any("WCL: 2 values: there is no value of an earlier step" in line for line in lines)
 
@@ -138,8 +137,10 @@ def test_check_by_file(here: Path, capsys: Any) -> None:
     )
     assert main(["check", "last", "--watch", "watch.json", "--first", "2"]) == 3
     printed = capsys.readouterr().out
-    assert "24 hits in 24 checks: 24 of big" in printed
-    assert "22 later hits are not shown; --first 0 shows all" in printed
+    assert "24 hits in 24 checks: big 24" in printed
+    assert "6 more kinds of hits are not shown; --first 0 shows all" in printed
+    main(["check", "last", "--watch", "watch.json", "--first", "23", "--all"])
+    assert "1 later hit is not shown; --first 0 shows all" in capsys.readouterr().out
     main(["check", "last", "--watch", "watch.json", "--first", "0"])
     assert "not shown" not in capsys.readouterr().out
 
@@ -191,3 +192,16 @@ def test_streams_that_were_closed_before_python_started(
     assert main(words) == code
     if code == 2:
         assert capsys.readouterr().out == "", "what is said does not go to stdout instead"
+
+
+def test_a_sentence_that_does_not_fit_stands_below_its_row(
+    here: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    main(["check", "last", "--watch", "TL max_gt=1 op_type=mse_loss"])
+    summary, head, row, told, *_ = capsys.readouterr().out.splitlines()
+    assert summary == "6 hits in 6 checks: TL max_gt=1 6"
+    assert head.split() == ["steps", "hits", "value", "line"]
+    assert row.split() == ["0-2", "3", "Default/mse_loss-op0:0", "train.py:1"]
+    assert told == "    max is 2, above 1"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from made_run import SCRIPT, write_run
 
 import opscope
+from opscope import waiting
 from opscope.commands import VERBS, main
 from opscope.commands.plot import plot
 from opscope.read.reader import open_reader
@@ -84,7 +88,7 @@ def test_a_part_of_a_name_shows_forward_and_lists_the_others(capsys: Any) -> Non
     assert main(["show", "last", "fc"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("Default/network-Net/fc-Linear/addmm-op0  ")
-    assert "1 other operators match fc:" in printed
+    assert "1 other operator matches fc:" in printed
     assert "Gradients/Default/network-Net/fc-Linear/addmm-op0" in printed.splitlines()[-1]
 
 
@@ -103,7 +107,21 @@ def test_a_part_of_a_name_shows_forward_and_lists_the_others(capsys: Any) -> Non
         (["run", "--step", "3", "train.py"], ["opscope run has no option --step "]),
         (["run", "--every", "0", "nowhere.py"], ["nowhere.py", "--every"]),
         (["hits", "last", "more"], ["opscope hits does not know what to do with more"]),
-        (["show"], ["the following arguments are required: RUN; opscope show --help says more"]),
+        (["run", "--stesp", "3", "nowhere.py"], ["--stesp", "nowhere.py"]),
+        (["show"], ["opscope show needs RUN; opscope show --help says more"]),
+        (["ctl", "last"], ["opscope ctl needs VERB; opscope ctl --help says more"]),
+        (["--stesp", "3"], ["opscope has no option --stesp: options stand after a verb"]),
+        (["show", "last", "--step", "3"], ["--step is about an operator: name one"]),
+        (
+            ["show", "last", "fc", "--last", "-3"],
+            ["--last: -3: must be a whole number of at least 0"],
+        ),
+        (["hits", "last", "--step", "x"], ["--step: x: must be a whole number of at least 0"]),
+        (["hits", "last", "--rank", "x"], ["--rank = x: must be a whole number"]),
+        (["run", "--server", "here:x", "train.py"], ["the port must be a number from 1 to 65535"]),
+        (["runs", "train.py"], ["train.py: is not a directory"]),
+        (["runs", "nowhere"], ["nowhere: there is no such directory"]),
+        (["query", "last", "selct 1"], ["syntax error", "LINE 1: selct 1", "^^^^^"]),
     ],
 )
 def test_mistakes_are_said_at_once_with_a_hint(
@@ -135,6 +153,19 @@ def test_a_notebook_shows_a_run_as_a_table() -> None:
     shown = run._repr_html_()  # type: ignore[attr-defined]
     assert "<td>finished</td>" in shown and "<td>TO</td>" in shown
     assert "&lt;b&gt;x&lt;/b&gt;" in shown and "<b>" not in shown
+    hits = run.hits()
+    assert repr(hits) == "[<hit in step 1, rank 0: TO <b>x</b>: m>]"
+    assert "<td>TO</td>" in hits._repr_html_() and "<b>" not in hits._repr_html_()
+
+
+def test_a_notebook_shows_a_check_as_a_table() -> None:
+    found = opscope.open("last").check("TL max_gt=1 op_type=mse_loss", steps="3")
+    assert repr(found) == "<1 hit in 1 check>"
+    (hit,) = found.hits
+    assert repr(hit).startswith("<hit in step 3, rank 0: TL max_gt=1 Default/mse_loss-op0:0 ")
+    shown = found._repr_html_()
+    assert shown.startswith("<p>1 hit in 1 check</p><table>") and "<td>TL max_gt=1</td>" in shown
+    assert repr(opscope.open("last").check("TO")).startswith("<no hits in ")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -172,3 +203,45 @@ def test_a_question_that_takes_long_says_so_until_it_is_answered() -> None:
     assert "\r\x1b[Kreading, " in said.getvalue()
     assert said.getvalue().endswith("\r\x1b[K")
     assert answer.getvalue().split() == ["some", "True"]
+
+
+def test_a_name_may_stand_behind_an_option(capsys: Any) -> None:
+    assert main(["show", "last", "--rank", "0", "fc"]) == 0
+    assert capsys.readouterr().out.startswith("Default/network-Net/fc-Linear/addmm-op0  ")
+
+
+@pytest.mark.parametrize("words", [[], ["help"]])
+def test_who_asks_nothing_gets_the_verbs(words: list[str], capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert "    doctor " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["show", "last"], ["nodes", "last"], ["hits", "last"]])
+def test_a_terminal_that_knows_ascii_only(words: list[str], monkeypatch: Any) -> None:
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert main(words) == 0
+    assert b"\\u" not in written.getvalue()
+
+
+def test_a_sign_is_given_before_a_verb_is_loaded(monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    load, seen = importlib.import_module, []
+
+    def loading(name: str) -> Any:
+        seen.append((name, [each._what for each in waiting._begun]))
+        return load(name)
+
+    monkeypatch.setattr(importlib, "import_module", loading)
+    assert main(["runs"]) == 0
+    assert seen == [("opscope.commands.runs", ["reading"])]
+    assert waiting._begun == []
+
+
+def test_the_list_of_verbs_needs_none_of_them() -> None:
+    asked = "import sys; from opscope.commands import main; main(['nods']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert not {"numpy", "opscope.session", "opscope.commands.run"} & set(done.stdout.split())

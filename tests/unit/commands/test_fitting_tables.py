@@ -59,3 +59,31 @@ def test_a_shortened_text_keeps_both_ends(text: str, width: int) -> None:
     assert len(short) == min(len(text), width)
     if len(text) > width:
         assert (short[0], short[-1]) == (text[0], text[-1])
+
+
+WORDS = st.text(st.characters(codec="ascii", categories=["L"]), max_size=30)
+FLOATS = st.floats(1e-9, 1e9).map(cell)
+
+
+@given(st.lists(st.one_of(WORDS, FLOATS), min_size=2, max_size=9), st.integers(12, 60))
+def test_a_number_in_a_sentence_stays_whole_or_goes(words: list[str], width: int) -> None:
+    sentence = " ".join(words)
+    for part in shortened(sentence, width).replace("…", " ").split():
+        if any(character.isdigit() for character in part):
+            assert part in sentence.split()
+
+
+def test_a_name_in_a_sentence_is_cut_in_its_middle() -> None:
+    text = "from Default/network-AlexNet/max_pool2d_with_indices-op1:0"
+    short = shortened(text, 40)
+    assert short.startswith("from Default/") and short.endswith("-op1:0") and len(short) == 40
+
+
+def test_lists_of_rows_fit_too() -> None:
+    place = "/a/long/path/" * 9 + "model.py"
+    row = [place, "some words " * 20, 2**62, "x" * 90]
+    lines = table_lines(("file", "what", "n", "run"), [row], 40, whole=("run",))
+    assert all(len(line) <= 40 for line in lines if "x" * 90 not in line)
+    text = "\n".join(lines)
+    assert "model.py" in text and str(2**62) in text and "x" * 90 in text
+    assert text.split().count("words") == 20

@@ -17,6 +17,7 @@ from made_run import SCRIPT, MadeRun, write_run
 
 from opscope.commands import hits, numbers, query, runs, show
 from opscope.errors import OpscopeError
+from opscope.wording import size
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ def test_numbers_for_people() -> None:
     assert numbers.number(1 / 3) == "0.333333"
     assert numbers.number(float("-inf")) == "-Inf"
     assert numbers.cell([1.0, None]) == "[1, -]"
-    assert [numbers.size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 40)] == [
+    assert [size(n) for n in (0, 1023, 1024, 3 << 20, 5 << 40)] == [
         "0 B",
         "1023 B",
         "1 KiB",

@@ -15,6 +15,7 @@ from helpers.watched import one_step, watched
 from opscope.events import TRAINING_GRAPH, Node, Phase, Stack
 from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.birth import Bad, Birth
+from opscope.judge.origin.verdict import text
 from opscope.stats.numpy_stats import row_of
 
 INF, NAN = math.inf, math.nan
@@ -102,7 +103,7 @@ def test_forward(formula: Any, batch: Any, what: str, advice: str, tmp_path: Pat
 
 BACKWARD: list[tuple[str, Any, Any, str, str]] = [
     ("sqrt", lambda p, x: (p * x).sqrt(), [0.0, 1],
-     "the gradient of sqrt is not finite: div → 1 +Inf of 2; an input of it has 1 zeros",
+     "the gradient of sqrt is not finite: div → 1 +Inf of 2; an input of it has 1 zero",
      "torch.sqrt(x + eps), with eps inside"),
     ("where", lambda p, x: torch.where(x > 0, (p * x).sqrt(), 0.0), [0.0, 1],
      "the gradient of sqrt is not finite", "a torch.where or a mask behind it does not help"),
@@ -120,6 +121,19 @@ def test_backward(formula: Any, batch: Any, what: str, advice: str, tmp_path: Pa
     assert verdict["phase"] == "backward"
     assert what in verdict["what"], verdict["what"]
     assert advice in verdict["advice"], verdict["advice"]
+
+
+def _with_a_number(p: Any, x: Any) -> Any:
+    made = p * x
+    made[0] = float("nan")
+    return made
+
+
+def test_a_number_of_the_script_is_not_the_batch(tmp_path: Path) -> None:
+    verdict = one_step(tmp_path, _with_a_number, [1.0, 2], quick=True).verdict
+    assert verdict["what"] == "copy_ writes a number of the script: 1 NaN of 1"
+    assert "where that number comes from" in verdict["advice"]
+    assert text(verdict)[0].endswith("rank 0: the script wrote it, as a number")
 
 
 def test_half_precision(tmp_path: Path) -> None:

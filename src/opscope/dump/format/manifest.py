@@ -12,6 +12,7 @@ from pathlib import Path
 
 from opscope.dump.layout import CONSTANTS, MANIFEST
 from opscope.regular import read_regular
+from opscope.wording import counted
 
 FORMAT_VERSION = 1
 _SHARE = 20
@@ -117,9 +118,9 @@ class Manifest:
         written = [*parts, self.constants]
         files, rows = sum(each.files for each in written), sum(each.rows for each in parts)
         megabytes = sum(each.bytes for each in written) / 1e6
-        counted = [f"{_count(files, 'file')} ({megabytes:,.1f} MB)"]
-        counted += [_count(rows, "row")] if rows else []
-        return " and ".join(counted) + f" of {_count(len(parts), 'iteration')}"
+        parts_of = [f"{counted(files, 'file')} ({megabytes:,.1f} MB)"]
+        parts_of += [counted(rows, "row")] if rows else []
+        return " and ".join(parts_of) + f" of {counted(len(parts), 'iteration')}"
 
     def is_due(self) -> bool:
         """Tell whether to write it after an iteration: unless it has been written just now."""
@@ -183,10 +184,6 @@ def _value(value: object) -> str:
     if not isinstance(value, list) or not value:
         return json.dumps(value)
     return "[\n" + ",\n".join(f"    {each}" for each in value) + "\n  ]"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def _now() -> str:

@@ -34,7 +34,7 @@ def _sigmoid_derivative(n: NumberColumns) -> Measured:
 
 def _derivative(n: NumberColumns, first: Floats) -> Measured:
     with np.errstate(divide="ignore", invalid="ignore"):
-        actual = first - n.l2**2 / n.finite
+        actual = np.maximum(first - n.l2**2 / n.finite, 0.0)  # rounding may take it below
     nothing = np.where(n.count == 0, EMPTY, np.where(n.finite == 0, ONLY_NAN, CHECKED))
     return Measured(actual, nothing.astype(np.uint8))
 

@@ -6,6 +6,7 @@ from opscope.events import Phase
 from opscope.judge.explanation.case import LIMITS, Case, Explanation, shown
 from opscope.judge.selection import base_type
 from opscope.names import is_recompute
+from opscope.wording import counted
 
 _ADVICE = {
     "sqrt": "the derivative of sqrt is infinite at 0: use torch.sqrt(x + eps), with eps inside",
@@ -43,7 +44,7 @@ def backward(case: Case) -> Explanation | None:
     what = f"the gradient of {forward.op_type} is not finite: {case.node.op_type} → {case.bad}"
     zero = next((k.row for k in case.inputs if k is not None and k.row.zero), None)
     if zero is not None and case.op in ("div", "pow", "mul", "reciprocal"):
-        what += f"; an input of it has {zero.zero} zeros"
+        what += f"; an input of it has {counted(zero.zero, 'zero')}"
     advice = _ADVICE.get(op.removeprefix("_foreach_"))
     if advice is None:
         advice = (

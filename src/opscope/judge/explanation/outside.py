@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opscope.judge.explanation.case import Case, Explanation
-from opscope.judge.origin.birth import BadCause
+from opscope.judge.origin.birth import FROM_SCRIPT, BadCause
 from opscope.judge.origin.operators import WRITERS
 
 _REDUCTIONS = ("logsumexp", "logcumsumexp", "amax", "max", "mean", "sum")
@@ -18,6 +18,11 @@ def entered(case: Case) -> Explanation | None:
     if source.kind == "rank":
         what = f"{case.bad} came from another rank through {case.node.op_type}"
         return Explanation(what, "look at the verdict of the rank that sent it")
+    if source == FROM_SCRIPT:
+        return Explanation(
+            f"{case.node.op_type} writes a number of the script: {case.bad}",
+            "look at where that number comes from: it was there before this operator ran",
+        )
     if source.kind == "batch":
         return Explanation(
             what,

@@ -13,6 +13,8 @@ Place = tuple[int, int]
 """The index of a call and the slot of one of its outputs."""
 FROM_RANKS = Outside("rank", "another rank")
 FROM_STORAGE = Outside("storage", "that was loaded or copied")
+FROM_SCRIPT = Outside("number", "")
+"""What is assigned to an element, such as `x[3] = math.nan`."""
 LASTING = ("parameter", "buffer", "state")
 """The kinds of sources that stay bad from step to step."""
 UNSEEN = "operator"

@@ -18,6 +18,7 @@ from opscope.events import DATA_GRAPH, SETUP_GRAPH, Node, Output, Outside, Sourc
 from opscope.judge.origin import operators, walking
 from opscope.judge.origin.birth import (
     FROM_RANKS,
+    FROM_SCRIPT,
     FROM_STORAGE,
     LASTING,
     UNSEEN,
@@ -205,14 +206,14 @@ class Soundness:
             status = self.status.get(place) or self._behind(place[0])
             carried = self._carried.get(place)
             if status is BadCause.FAULT and carried is not None and not is_transparent(node):
-                self._enters(Birth(node, call, slot, self.bad[place], carried))
+                self._enters(_arriving(node, call, slot, self.bad[place], carried))
             return status
         if bad is None:
             return None
         if self._is_on_purpose(source, bad):
             return BadCause.ON_PURPOSE
         if not is_transparent(node):
-            self._enters(Birth(node, call, slot, bad, source))
+            self._enters(_arriving(node, call, slot, bad, source))
         return BadCause.FAULT
 
     def _behind(self, call: int) -> BadCause | None:
@@ -299,6 +300,13 @@ class Soundness:
             if isinstance(source, Outside) and source.kind == "buffer":
                 first = int(record["step"]) == self._first_step
                 self._infinite_at_first.setdefault(source.name, first)
+
+
+def _arriving(node: Node, call: int, slot: int, bad: Bad, source: Outside) -> Birth:
+    """Something bad that a node reads from outside; `x[3] = nan` reads a number of the script."""
+    is_number = base_type(node) == "copy" and bad.count == 1 and not operators.is_in_loader(node)
+    named = FROM_SCRIPT if is_number and source.kind in ("batch", "outside") else source
+    return Birth(node, call, slot, bad, named)
 
 
 def _writes_infinity(node: Node, op: str) -> bool:

@@ -15,7 +15,7 @@ from opscope.calls import moment
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.arrival import bad_lasting_values
-from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.birth import FROM_SCRIPT, Birth
 from opscope.judge.origin.divergence import ADVICE, divergence, in_words
 from opscope.judge.origin.soundness import Records, Soundness
 from opscope.judge.origin.writing import BUFFER, GRADIENT, PARAMETER, STATE
@@ -322,6 +322,8 @@ def text(data: dict[str, Any]) -> list[str]:
 def _shown_entry(entered: dict[str, str]) -> str:
     if entered["kind"] == "rank":
         return "it came from another rank"
+    if entered["kind"] == FROM_SCRIPT.kind:
+        return "the script wrote it, as a number"
     return f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
 
 
