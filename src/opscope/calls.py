@@ -54,6 +54,8 @@ class Calls:
         are kept, and this is none of them. There is a change to -1 at each such call."""
         self.further_size = 0
         """The number of sources that Python has put there."""
+        self.taken: set[int] = set()
+        """Calls whose outputs the script has looked at as numbers without an operator."""
         self.renewed: list[Node] = []
         """Nodes with new variants of sources, or with outputs that have to do with a parameter."""
         self.variant_after: Callable[[Node], int] = _latest

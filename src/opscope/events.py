@@ -243,7 +243,7 @@ class FeatureFact(NamedTuple):
     samples: int
     features: int
     constant: tuple[int, ...]
-    """Those that were one number other than 0 throughout."""
+    """Those that were one number other than 0 and 1 throughout."""
     value: float
     """The value of the first of them."""
     least: tuple[int, float]

@@ -18,7 +18,7 @@ from opscope.rundir.jsonlines import dumps
 _LITERAL = "literal"
 WATCH = "; ".join(
     [
-        "recommended",
+        "thorough",
         *(
             f"{each} name={_LITERAL}"
             for each in (
@@ -30,7 +30,7 @@ WATCH = "; ".join(
         ),
     ]
 )
-"""The recommended watchpoints, and others of every kind that many values of any training hit."""
+"""The thorough watchpoints, and others of every kind that many values of any training hit."""
 COMPARED = "compared"
 """Stands for these, for programs that are told how to watch in a word."""
 Line = dict[str, Any]
@@ -61,8 +61,8 @@ def _lines(run: Path) -> list[str]:
     return [line for file in files for line in file.read_text().splitlines()]
 
 
-def is_recommended(hit: Line) -> bool:
-    """Whether a hit is of one of the recommended watchpoints."""
+def is_thorough(hit: Line) -> bool:
+    """Whether a hit is of one of the thorough watchpoints."""
     return bool(hit["label"] != _LITERAL)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -147,6 +148,28 @@ def prints_and_leaves(model: nn.Module, optimizer: torch.optim.Optimizer) -> Non
         optimizer.step()
 
 
+def lists_and_raises(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    for step in range(4):
+        losses = log_of(model(batch()), step)[None]
+        if any(math.isinf(each) for each in losses.tolist()):
+            raise Left
+        optimizer.zero_grad()
+        losses.mean().backward()
+        optimizer.step()
+
+
+def asks_numpy_and_raises(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    for step in range(4):
+        y = model(batch())
+        with torch.no_grad():
+            weight = log_of(y, step)
+        if not np.isfinite(weight.numpy()):
+            raise Left
+        optimizer.zero_grad()
+        (y.square().mean() * weight).backward()
+        optimizer.step()
+
+
 @pytest.mark.parametrize(
     "loop",
     [
@@ -158,6 +181,8 @@ def prints_and_leaves(model: nn.Module, optimizer: torch.optim.Optimizer) -> Non
         torch_raises,
         raises_in_accumulation,
         prints_and_leaves,
+        lists_and_raises,
+        asks_numpy_and_raises,
     ],
     ids=lambda loop: loop.__name__,
 )
@@ -215,8 +240,20 @@ def skips_quietly(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
             optimizer.step()
 
 
+def skips_by_a_list(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    for step in range(8):
+        loss = log_of(model(batch()), step, bad=(2, 3, 5))
+        if not math.isfinite(loss.tolist()):
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 @pytest.mark.parametrize(
-    "loop", [skips, skips_after_backward, skips_quietly], ids=lambda loop: loop.__name__
+    "loop",
+    [skips, skips_after_backward, skips_quietly, skips_by_a_list],
+    ids=lambda loop: loop.__name__,
 )
 def test_every_skipped_batch_is_noted_and_none_is_a_hit(loop: Loop, tmp_path: Path) -> None:
     found = run(tmp_path, loop)

@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 from helpers.forked import forked_python, launched
-from helpers.same_answer import check_dump, check_run, is_recommended, live_hits
+from helpers.same_answer import check_dump, check_run, is_thorough, live_hits
 from opscope.read.run import open_run
 
 HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 
 
-MODULES = ("models", "attention", "edges", "loops")
-RARE = ("models", "edges")
+MODULES = ("models", "attention", "edges", "loops", "unusual_losses", "unusual_loops")
+RARE = ("models", "edges", "unusual_losses", "unusual_loops")
 """Those that only `make test-long` runs."""
+WITHOUT_DUMP = ("closures_of_lbfgs",)
+"""Of what this optimizer reads before its first closure a dump has not all that training saw."""
 TOGETHER = 5
 """So many trainings run in one process, one after another."""
 
@@ -43,12 +45,13 @@ def test_healthy_trainings_are_silent(module: str, names: list[str], tmp_path: P
     assert "internal error" not in done.stderr
     for name in names:
         run = tmp_path / name / "run"
-        hits = [hit for hit in live_hits(run) if is_recommended(hit)]
+        hits = [hit for hit in live_hits(run) if is_thorough(hit)]
         assert [(hit["condition"], hit["where"], hit["message"]) for hit in hits] == []
         steps = open_run(run).rank(0).steps
         assert len([step for step in steps if step.complete]) >= 20, name
         check_run(run)
-        check_dump(run, tmp_path / name / "dump")
+        if name not in WITHOUT_DUMP:
+            check_dump(run, tmp_path / name / "dump")
 
 
 def test_a_sharded_training_is_silent(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def _has(*packages: str) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(
     not _has(*PACKAGES),
     reason=f"needs {', '.join(PACKAGES)}",

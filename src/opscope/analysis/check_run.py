@@ -118,8 +118,9 @@ class RunCheck:
             self._observe_values(facts)
         self._learn(records)
         losses = () if record is None else record.losses
-        updates, raised = ((), ()) if facts is None else (facts.not_finite, facts.raised)
-        part = StepPart(step, calls, records, losses, record, updates, raised)
+        facts = facts or StepFacts()
+        noticed = {*facts.raised, *facts.taken}
+        part = StepPart(step, calls, records, losses, record, facts.not_finite, noticed)
         hits = self.evaluator.examine(part)
         self.evaluator.end_step()
         return hits

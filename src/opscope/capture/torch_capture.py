@@ -13,6 +13,7 @@ from opscope.capture.data_loading import DataLoading
 from opscope.capture.guards import plain_torch
 from opscope.capture.kept_state import KeptState
 from opscope.capture.module_calls import ModuleCalls
+from opscope.capture.taken_numbers import TakenNumbers
 from opscope.capture.thread_state import FORWARD
 from opscope.capture.torch_patches import TorchPatches
 from opscope.capture.torch_program import TorchProgram, never_ending_training
@@ -56,6 +57,7 @@ class TorchCapture:
         BackwardCalls(program, self._begin_forward, self._catch_up)
         self._updates = Updates(program)
         TorchPatches(program)
+        TakenNumbers(program)
         DataLoading(program)
         self._begin_step(0)
 

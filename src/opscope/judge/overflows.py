@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ class StepPart(NamedTuple):
     """There is a record once the step is over."""
     updates: Sequence[UpdateFact] = ()
     """Facts on what was not finite as optimizers were about to step."""
-    raised: Sequence[int] = ()
-    """Calls that ended in an exception."""
+    noticed: Collection[int] = ()
+    """Calls that ended in an exception, or whose outputs the script took as numbers."""
 
 
 class Overflows:
@@ -117,7 +117,7 @@ class Overflows:
         if not waiting:
             return iter(())
         records = soundness.records()
-        return noticing.readings(part.calls, soundness.bad_slots, records, waiting, part.raised)
+        return noticing.readings(part.calls, soundness.bad_slots, records, waiting, part.noticed)
 
     # ------------------------------------------------------------------ what has not
 

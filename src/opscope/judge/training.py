@@ -13,6 +13,7 @@ from opscope.judge.findings import Findings
 from opscope.judge.history import ParameterHistory
 from opscope.judge.hits import Hit
 from opscope.judge.modes import is_dropout, trains_batch_norm
+from opscope.judge.selection import weight_of
 from opscope.judge.table import KindOf, Table
 from opscope.judge.training_check import SeenStep, TrainingCheck
 from opscope.judge.watchpoint import Watchpoint
@@ -61,6 +62,8 @@ class TrainingJudge:
         """By parameter: how often that was while its network was in eval mode."""
         self.with_gradient: dict[str, int] = {}
         """By parameter that no optimizer owns: in how many steps it had a gradient."""
+        self.asked: set[str] = set()
+        """The weights of networks that are asked without gradients while training."""
         self.dropouts: dict[str, set[bool]] = {}
         """By scope of a dropout or batch norm: whether gradients were recorded where it ran."""
         self.dropout_nodes: dict[str, Node] = {}
@@ -116,7 +119,13 @@ class TrainingJudge:
         self.history.observe(numbers, records)
 
     def observe_node(self, node: Node) -> None:
-        """Note a new call site of dropout or batch norm in train mode, and whether it trains."""
+        """Note what a new call site says of training."""
+        if node.phase is Phase.FORWARD and not node.with_grad and node.module_class:
+            self.asked.update(filter(None, map(weight_of, node.sources)))
+        self._observe_dropout(node)
+
+    def _observe_dropout(self, node: Node) -> None:
+        """Note a call site of dropout or batch norm in train mode, and whether it trains."""
         is_one = is_dropout(node) or trains_batch_norm(node)
         if not is_one or node.phase not in (Phase.FORWARD, Phase.EVAL):
             return

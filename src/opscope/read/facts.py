@@ -31,6 +31,8 @@ class StepFacts:
     """Weights whose rows were all alike."""
     raised: Sequence[int] = ()
     """Calls that ended in an exception."""
+    taken: Sequence[int] = ()
+    """Calls whose bad outputs the script took as numbers."""
 
 
 @dataclass
@@ -91,6 +93,8 @@ class _FactLines:
             facts.equal_rows = [str(name) for name in line.items("equal_rows")]
         elif "raised" in line:
             facts.raised = line.integers("raised", CALLS)
+        elif "taken" in line:
+            facts.taken = line.integers("taken", CALLS)
         elif line.flag("replicated") and self.facts.replicated_from is None:
             self.facts.replicated_from = step
 

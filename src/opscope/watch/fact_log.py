@@ -74,6 +74,10 @@ class FactLog:
         """Write which calls of a step have raised."""
         self._append({"step": step, "raised": list(calls)})
 
+    def add_taken(self, step: int, calls: Sequence[int]) -> None:
+        """Write of which calls of a step the script took bad outputs as numbers."""
+        self._append({"step": step, "taken": list(calls)})
+
     def add_features(self, step: int, fact: FeatureFact) -> None:
         """Write what the features of an input have been like up to a step."""
         (small, least), (large, most) = fact.least, fact.most

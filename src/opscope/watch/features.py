@@ -15,6 +15,8 @@ from opscope.stats.torch_values import unsupported_reason
 
 _MOST_ELEMENTS = 1 << 22
 _NAMED = 16
+_FLAGS = (0.0, 1.0)
+"""The numbers by which data says that something is not so, or is: one of them may be rare."""
 
 
 class Features:
@@ -106,7 +108,7 @@ class _Sums:
         if not all(map(math.isfinite, (*spread, *low, *high))):
             return None
         varying = [(i, s) for i, s in enumerate(spread) if low[i] != high[i]] or [(0, 0.0)]
-        constant = [i for i in range(len(low)) if low[i] == high[i] != 0][:_NAMED]
+        constant = [i for i in range(len(low)) if low[i] == high[i] not in _FLAGS][:_NAMED]
         return FeatureFact(
             node,
             slot,

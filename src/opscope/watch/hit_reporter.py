@@ -70,7 +70,8 @@ class HitReporter:
         if origin is None:
             return hit
         data = verdicts.verdict(step, origin)
-        data["culprit"] = self.culprit(origin)
+        culprit = self.culprit(origin)
+        data["culprit"] = f"where it came in, {culprit}" if culprit and data["came_in"] else culprit
         if self._state is not None:
             data["state"] = self._state.save(step.step, origin, data)
         self._verdicts += 1

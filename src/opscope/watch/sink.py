@@ -291,9 +291,11 @@ class WatchSink(BaseSink):
         self._evaluator.learn(len(self._nodes), calls.renewed)
         if self._compared.misses(calls.renewed):
             self.renew_plans()
-        raised = self._raised(record)
-        part = StepPart(step, calls, records, losses, record, tuple(self._updates), raised)
+        noticed = {*self._raised(record), *calls.taken}
+        part = StepPart(step, calls, records, losses, record, tuple(self._updates), noticed)
         hits = self._evaluator.examine(part)
+        if record is not None:
+            self._note_taken(step, calls)
         if hits:
             self._reporter.tell(
                 hits,
@@ -309,6 +311,12 @@ class WatchSink(BaseSink):
         if found:
             self._facts.add_raised(record.step, found)
         return found
+
+    def _note_taken(self, step: int, calls: Calls) -> None:
+        """Note for a later check which bad values the script took as numbers."""
+        found = sorted(calls.taken.intersection(self._evaluator.soundness.bad_slots))
+        if found:
+            self._facts.add_taken(step, found)
 
     def _verdict_step(
         self, step: int, losses: Sequence[LossRecord], with_earlier: bool

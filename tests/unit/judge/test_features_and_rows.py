@@ -79,6 +79,16 @@ def test_features_that_never_vary(tmp_path: Path) -> None:
         assert train(tmp_path / name, "DC", net(), constant(value)).hits == []
 
 
+def test_flags_that_are_always_set_are_no_fault(tmp_path: Path) -> None:
+    """Several columns that say of values that they are there."""
+
+    def known(x: Tensor) -> Tensor:
+        x[:, 1:3] = 1.0
+        return x
+
+    assert train(tmp_path, "DC", net(), known).hits == []
+
+
 def test_features_after_preprocessing_and_in_sequences(tmp_path: Path) -> None:
     """What counts is what the layer is given; the last dimension has the features."""
     wide = scaled(1, 3e5, 1, 1)

@@ -13,9 +13,9 @@ class FeatureConstant(FeatureCheck):
     """Looks for features that are one number in every sample."""
 
     def judge(self, fact: FeatureFact) -> str | None:
-        """Find such features; one that is 1 is the bias of a layer, and 0 a rare event."""
+        """Find such features; 0 and 1 are left out, as a flag may never be set, or always."""
         constant = fact.constant
-        if not constant or (len(constant) == 1 and fact.value == 1):
+        if not constant:
             return None
         names = ", ".join(map(str, constant[:_SHOWN])) + (" …" if constant[_SHOWN:] else "")
         return (

@@ -56,7 +56,7 @@ class LossPlateau(TrainingCheck):
         if len(losses) < params[STEPS]:
             return
         self.told.add("")  # it is asked once: a training that has converged may stay where it is
-        if not stays(losses, params):
+        if not stays(losses, params) or self._has_moving_targets():
             return
         message = (
             f"the loss has not fallen in {len(losses)} steps: {middle(losses[:_FIRST]):.4g} in the "
@@ -65,6 +65,14 @@ class LossPlateau(TrainingCheck):
             "does the network see what it is to tell apart?"
         )
         yield self.hit_at(step, message, step.losses[0].node, step.losses[0].call)
+
+    def _has_moving_targets(self) -> bool:
+        """Tell whether losses are measured against what a network says that learns itself.
+
+        So it is with policies that are sampled from, with teachers that follow, and with values of
+        what comes after: what is hard to reach moves on.
+        """
+        return any(map(self.training.has_changed, self.training.asked))
 
 
 LOSS_PLATEAU = Condition(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from opscope.stats.record import FLOAT, OUTPUT
 Records = NDArray[np.void]
 _READS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "allclose"))
 _HANDS_OUT = "detach"
-"""The operator that `numpy()` and `tolist()` are called on."""
+"""The operator that `numpy()` calls; `tolist()` calls none."""
 
 
 def readings(
@@ -25,12 +25,12 @@ def readings(
     bad: BadSlots,
     records: Records,
     births: Sequence[Birth],
-    raised: Sequence[int] = (),
+    noticed: Collection[int] = (),
 ) -> Iterator[tuple[Birth, int]]:
     """Yield births with the calls by which the script came to know of what they made.
 
-    It reads a bad value, or what a comparison made of one, which is no float; or an operator that
-    is given one has raised.
+    It reads a bad value, or what a comparison made of one, which is no float. Of some calls this is
+    known otherwise: an operator that is given a bad value has raised, or `tolist` took it.
     """
     starts = {birth.call: birth for birth in births}
     if not starts:
@@ -38,7 +38,7 @@ def readings(
     others = records[(records["io"] == OUTPUT) & (records["kind"] != FLOAT)]
     answers = set(zip(others["call"].tolist(), others["slot"].tolist(), strict=True))
     for call in range(min(starts), len(calls.nodes)):
-        if call in raised or _is_reading(calls, call, bad):
+        if call in noticed or _is_reading(calls, call, bad):
             for at in _behind(calls, call, bad, answers):
                 if at in starts:
                     yield starts[at], call

@@ -17,6 +17,7 @@ from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.arrival import bad_lasting_values
 from opscope.judge.origin.birth import FROM_SCRIPT, Birth
 from opscope.judge.origin.divergence import ADVICE, divergence, in_words
+from opscope.judge.origin.making import made_by
 from opscope.judge.origin.soundness import Records, Soundness
 from opscope.judge.origin.writing import BUFFER, GRADIENT, PARAMETER, STATE
 from opscope.stats.record import INPUT, OUTPUT, bad_among, joined, row_from
@@ -65,8 +66,12 @@ def find_origin(
     return None
 
 
-def verdict(step: Step, origin: Birth) -> dict[str, Any]:
-    """Everything about the origin, as plain data."""
+def verdict(step: Step, found: Birth) -> dict[str, Any]:
+    """Everything about the origin, as plain data.
+
+    What came in is followed back to the operator that made it, where that was seen.
+    """
+    origin = made_by(step.soundness, found) or found
     node, call, soundness = origin.node, origin.call, step.soundness
     frame = node.stack.where
     case = _case(step, origin)
@@ -89,6 +94,7 @@ def verdict(step: Step, origin: Birth) -> dict[str, Any]:
         "code": step.code(frame) if frame is not None else "",
         "stack": [f"{f.file}:{f.line}" for f in node.stack.frames if f.user],
         "entered": _entered(origin),
+        "came_in": _came_in(found) if origin is not found else None,
         "slot": origin.slot,
         "bad": origin.bad._asdict(),
         "what": explanation.what,
@@ -157,6 +163,14 @@ def _entered(origin: Birth) -> dict[str, str] | None:
     if origin.entered is None:
         return None
     return {"kind": origin.entered.kind, "name": origin.entered.name}
+
+
+def _came_in(birth: Birth) -> dict[str, str] | None:
+    """Describe how what was made outside of training came into it."""
+    frame = birth.node.stack.where
+    entered = _entered(birth)
+    where = f"{frame.file}:{frame.line}" if frame is not None else ""
+    return None if entered is None else {**entered, "read_by": birth.node.op_type, "where": where}
 
 
 def _value(step: Step, call: int, side: int, slot: int) -> dict[str, Any]:
@@ -304,6 +318,8 @@ def text(data: dict[str, Any]) -> list[str]:
         lines.append(f"  culprit   {data['culprit']}")
     lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
     lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
+    if data["came_in"]:
+        lines.append(f"  came in   {_shown_came_in(data['came_in'])}")
     if data["history"]:
         lines.append(f"  history   input was {_shown_history(data['history'])}")
     lines.append(f"  reached   {_shown_reach(data)}")
@@ -325,6 +341,14 @@ def _shown_entry(entered: dict[str, str]) -> str:
     if entered["kind"] == FROM_SCRIPT.kind:
         return "the script wrote it, as a number"
     return f"it came from outside, with the {entered['kind']} {entered['name']}".rstrip()
+
+
+def _shown_came_in(came: dict[str, str]) -> str:
+    place = f" at {shown_place(came['where'])}" if came["where"] else ""
+    return (
+        f"with the {came['kind']} {came['name']}".rstrip()
+        + f", first read by {came['read_by']}{place}"
+    )
 
 
 def _shown_history(history: list[dict[str, Any]]) -> str:
