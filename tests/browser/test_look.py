@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 from browser.conftest import Looking, Made
 from browser.trainings import LAST
 
@@ -199,6 +202,42 @@ def test_copying_gives_json_python_and_a_link(looking: Looking, made: Made) -> N
         looking.see(".details header .copy", "Copied")
         copied = looking.page.evaluate("navigator.clipboard.readText()")
         assert expected in copied
+
+
+def test_what_every_panel_gives_as_python_runs(looking: Looking, made: Made) -> None:
+    looking.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    views = ("source", "heat", "graph", "steps", "value")
+    lists = ("model", "nodes", "lines", "hits", "watch")
+    copied: set[str] = set()
+    for view, name in zip(views, lists, strict=True):
+        looking.open(f"/run/{made.bad}?view={view}&list={name}&value=output:0")
+        looking.see(".details header .copy")
+        looking.see(".side-middle .copy")
+        looking.see(".side-left .copy")
+        copied |= copied_python(looking)
+    looking.open(f"/run/{made.pair}?view=ranks")
+    looking.see(".ranksview .copy")
+    copied |= copied_python(looking)
+    assert len(copied) >= 8
+    for text in copied:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            made_names: dict[str, object] = {}
+            exec(compile(text, "copied", "exec"), made_names)  # as a person would paste it
+        assert printed.getvalue().strip() or "array" in made_names, text
+
+
+def copied_python(looking: Looking) -> set[str]:
+    """What each panel that is shown gives as Python."""
+    found: set[str] = set()
+    for panel in looking.page.locator(".copy > button[title=Copy]:visible").all():
+        panel.click()
+        looking.see(".menu button", "Copy as Python").click()
+        looking.wait("!document.querySelector('.menu')")
+        text = looking.page.evaluate("navigator.clipboard.readText()")
+        assert "opscope.open(" in text
+        found.add(text)
+    return found
 
 
 def test_dark_mode_and_language_are_kept(looking: Looking, made: Made) -> None:
