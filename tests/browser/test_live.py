@@ -144,7 +144,7 @@ def test_from_the_waiting_page_to_the_fault_and_the_end(
     page.wait("!document.querySelector('.control')")
 
 
-def test_a_page_that_nobody_has_touched_does_not_count(
+def test_a_page_counts_when_it_is_touched_and_shows_where_a_fault_began(
     page: Looking, server: Server, processes: list[Process]
 ) -> None:
     (server.folder / "train.py").write_text(TRAIN)
@@ -154,8 +154,11 @@ def test_a_page_that_nobody_has_touched_does_not_count(
     page.open(f"/run/{run}")
     page.see(".question")
     assert server.get(f"/runs/{run}/live")["watchers"] == 0
-    page.page.keyboard.press("Escape")
+    page.page.get_by_role("button", name="Use them and continue", exact=True).click()
     wait_for(lambda: server.get(f"/runs/{run}/live")["watchers"] == 1)
+    held_at(page, "held, step 6 · hit:")
+    page.see(".details h2", "log")  # nothing was chosen yet
+    assert "step=" not in page.page.url  # and the latest step is still followed
     page.page.close()
     wait_for(lambda: server.get(f"/runs/{run}/live")["watchers"] == 0)
     server.control(run, "terminate")
@@ -176,8 +179,8 @@ def test_two_ranks_are_held_together(
     page.see(".holding", "rank 1: waiting")
     page.see(".control button", "Step").click()
     page.see(".holding", "rank 0: paused, step 0rank 1: paused, step 0")
-    nodes = server.get(f"/runs/{run}/ranks/0/nodes?text=addmm-op0")["nodes"]
-    node = next(each for each in nodes if each["phase"] == "forward")
+    found = f"/runs/{run}/ranks/0/nodes?text=addmm-op0&phase=forward"
+    node = wait_for(lambda: server.get(found)["nodes"])[0]  # rows are read a moment after a hold
     page.open(f"/run/{run}?view=value&node={node['id']}&value=output:0")
     page.see(".notheld button", "Keep").click()
     page.see(".notheld", "kept from the next time")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 from browser.conftest import Looking, Made
 from browser.trainings import LAST
 
@@ -43,6 +46,31 @@ def test_what_did_no_harm_is_noted(looking: Looking, made: Made) -> None:
     looking.see(".details h2", "log-op0")
     looking.wait("document.querySelector('#step').value === '1'")
     looking.see(".notes .where", "grown.py:12")
+
+
+def test_the_operator_is_compared_with_the_step_before(looking: Looking, made: Made) -> None:
+    looking.open(f"/run/{made.bad}")
+    looking.see(".verdict button", "Compare").click()
+    table = looking.see("[data-side='output:0'] .compared")
+    assert table.locator("thead th").all_inner_texts() == ["step 8", "step 9"]
+    infinite = table.locator("tbody tr").first
+    assert infinite.locator("th, td").all_inner_texts() == ["−Inf", "0", "16"]  # noqa: RUF001
+    assert "before=true" in looking.page.url
+    table.locator("button", has_text="step 8").click()
+    looking.wait("document.querySelector('#step').value === '8'")
+    looking.see(".details button.on", "compare with step 7").click()
+    looking.see("[data-side='output:0'] .numbers")
+    assert looking.page.locator(".compared").count() == 0
+
+
+def test_an_operator_that_did_not_run_before_has_nothing_to_compare(
+    looking: Looking, made: Made
+) -> None:
+    looking.open(f"/run/{made.bad}?step=0&list=nodes&text=gt-op&before=true")
+    looking.see(".side-left [data-node]").click()
+    looking.see(".stepfield input").fill("9")
+    looking.page.keyboard.press("Enter")
+    looking.see(".details", "There are no numbers of it in step 8")
 
 
 def test_a_click_goes_to_the_node_and_its_line(looking: Looking, made: Made) -> None:
@@ -176,6 +204,42 @@ def test_copying_gives_json_python_and_a_link(looking: Looking, made: Made) -> N
         assert expected in copied
 
 
+def test_what_every_panel_gives_as_python_runs(looking: Looking, made: Made) -> None:
+    looking.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    views = ("source", "heat", "graph", "steps", "value")
+    lists = ("model", "nodes", "lines", "hits", "watch")
+    copied: set[str] = set()
+    for view, name in zip(views, lists, strict=True):
+        looking.open(f"/run/{made.bad}?view={view}&list={name}&value=output:0")
+        looking.see(".details header .copy")
+        looking.see(".side-middle .copy")
+        looking.see(".side-left .copy")
+        copied |= copied_python(looking)
+    looking.open(f"/run/{made.pair}?view=ranks")
+    looking.see(".ranksview .copy")
+    copied |= copied_python(looking)
+    assert len(copied) >= 8
+    for text in copied:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            made_names: dict[str, object] = {}
+            exec(compile(text, "copied", "exec"), made_names)  # as a person would paste it
+        assert printed.getvalue().strip() or "array" in made_names, text
+
+
+def copied_python(looking: Looking) -> set[str]:
+    """What each panel that is shown gives as Python."""
+    found: set[str] = set()
+    for panel in looking.page.locator(".copy > button[title=Copy]:visible").all():
+        panel.click()
+        looking.see(".menu button", "Copy as Python").click()
+        looking.wait("!document.querySelector('.menu')")
+        text = looking.page.evaluate("navigator.clipboard.readText()")
+        assert "opscope.open(" in text
+        found.add(text)
+    return found
+
+
 def test_dark_mode_and_language_are_kept(looking: Looking, made: Made) -> None:
     looking.open(f"/run/{made.bad}")
     looking.see(".details h2")
@@ -210,6 +274,22 @@ def test_the_line_is_in_sight_on_a_small_screen(looking: Looking, made: Made) ->
     text, line = (looking.see(place).bounding_box() for place in (".srctext", ".srcrow.on"))
     assert text is not None and line is not None
     assert text["y"] <= line["y"] and line["y"] + line["height"] <= text["y"] + text["height"] + 1
+
+
+def test_a_narrow_window_shows_one_part_at_a_time(looking: Looking, made: Made) -> None:
+    looking.page.set_viewport_size({"width": 480, "height": 900})
+    looking.open(f"/run/{made.bad}?view=source&why=true")
+    looking.see(".srcrow.on")
+    looking.see(".story", "log")
+    looking.see(".parts button", "Lists").click()
+    looking.see(".side-left [data-node]")
+    looking.see(".parts button", "Details").click()
+    looking.see(".side-right .details h2", "log-op0")
+    assert looking.page.locator(".columns > section").count() == 1
+    for place in (f"/run/{made.bad}", f"/run/{made.dump}", "/"):
+        looking.open(place)
+        looking.see(".topbar")
+        assert looking.page.evaluate("document.documentElement.scrollWidth") == 480, place
 
 
 def test_on_a_very_wide_screen_all_is_larger_and_the_mouse_still_meets(

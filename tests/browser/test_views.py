@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from browser.conftest import Looking, Made
 from browser.trainings import HOSTILE_CLASS, HOSTILE_NAME, LAST, Slow
 
@@ -165,6 +168,18 @@ def test_hostile_names_are_shown_as_text(looking: Looking, slow: Slow) -> None:
     assert looking.page.title() != "owned"
     wide = "document.documentElement.scrollWidth <= innerWidth"
     assert looking.page.evaluate(wide)
+
+
+def test_a_run_may_be_called_anything(looking: Looking, made: Made, tmp_path: Path) -> None:
+    place = tmp_path / f"{HOSTILE_CLASS}&amp;\"'😀"
+    shutil.copytree(made.folder / "bad", place)
+    made.library.add(place)
+    looking.open("/")
+    looking.see(".runtable a", place.name).click()
+    looking.see(".runname", place.name)
+    looking.see(".verdict.wrong")
+    assert looking.page.title() == f"{place.name} · opscope"
+    assert looking.page.locator("img[src=x]").count() == 0
 
 
 def test_an_address_that_leads_nowhere_says_so(looking: Looking, made: Made) -> None:

@@ -11,6 +11,7 @@ import "./styles/graph.css";
 import "./styles/tensor.css";
 import "./styles/watch.css";
 import "./styles/recording.css";
+import "./styles/narrow.css";
 
 applyTheme();
 const root = document.getElementById("page");

@@ -51,13 +51,11 @@ export function scopesCode(path: string, rank: number, step: number | null): str
 }
 
 export function watchCode(path: string, points: unknown[]): string {
-  const text = JSON.stringify({ watchpoints: points })
-    .replaceAll('":true', '":True')
-    .replaceAll('":false', '":False');
+  const text = quoted(JSON.stringify({ watchpoints: points }));
   return (
-    openLine(path) +
+    `import json\n\n${openLine(path)}` +
     `from opscope.judge.watch_set import from_json\n\n` +
-    `watch = from_json(${text}, "page")\n` +
+    `watch = from_json(json.loads(${text}), "page")\n` +
     `for hit in run.check(watch).hits:\n    print(hit.step, hit.where, hit.message)\n`
   );
 }

@@ -91,20 +91,24 @@ function useStrip(place: Place): Answer<Strip> {
   return strip;
 }
 
-/** When a run with a verdict is opened, show where it began, on the rank that has it. */
+/** When a run with a verdict is opened, show where it began, on the rank that has it. One that comes while
+ * nothing is chosen shows its operator, in the step that is followed. */
 function useBeginning(place: Place, run: RunDetails | undefined, verdict: Verdict | undefined): void {
-  const done = useRef(place.step !== null || place.node !== null);
+  const done = useRef(false);
+  const waited = useRef(false);
   useEffect(() => {
+    done.current ||= place.step !== null || place.node !== null;
     if (done.current || !verdict || !run) return;
     const other = run.ranks.find((rank) => rank.hits > 0);
     if (verdict.hits === 0 && place.rank === 0 && other && other.rank !== 0) {
       go({ rank: other.rank }, true);
       return;
     }
-    done.current = true;
     const [node, step] = [verdict.story?.node, verdict.story?.step];
-    if (typeof node === "number" && typeof step === "number") go({ node, step }, true);
-  }, [run, verdict]);
+    if (typeof node === "number" && typeof step === "number")
+      go(waited.current ? { node } : { node, step }, true);
+    waited.current = true;
+  }, [run, verdict, place.step, place.node]);
 }
 
 /** A training that has just been started writes its run in a moment. */

@@ -44,7 +44,11 @@ const TEXTS = {
   hide: ["Hide", "收起"],
   show_line: ["Line", "源码行"],
   show_node: ["Operator", "算子"],
-  step_before: ["Step before", "前一步"],
+  compare: ["Compare", "比较"],
+  compare_tip: ["Its numbers beside those of step {0}", "与第 {0} 步的数值并列"],
+  compare_with: ["compare with step {0}", "与第 {0} 步比较"],
+  compare_none: ["There are no numbers of it in step {0}.", "第 {0} 步没有它的数值。"],
+  go_to_step: ["Go to this step", "转到此步"],
   v_nonfinite: ["NaN or Inf in step {0}", "第 {0} 步出现 NaN 或 Inf"],
   v_began: ["began in {0}", "始于 {0}"],
   v_nothing: ["Nothing wrong was found in {0} steps", "在 {0} 步中没有发现问题"],
@@ -90,6 +94,10 @@ const TEXTS = {
     "第一步之后，这里显示损失和梯度范数。",
   ],
   no_hits_yet: ["no hits", "无命中"],
+  // the parts of a narrow window
+  part_left: ["Lists", "列表"],
+  part_middle: ["Views", "视图"],
+  part_right: ["Details", "详情"],
   // lists on the left
   model: ["Model", "模型"],
   nodes: ["Nodes", "节点"],

@@ -9,9 +9,10 @@ import { Empty, Waiting } from "../parts/empty";
 import { Name } from "../parts/name";
 import { PhaseMark } from "../parts/phase";
 import { nodeCode } from "../python";
-import { aboutStep, useLooking } from "../state/looking";
+import { aboutRank, aboutStep, useLooking } from "../state/looking";
 import { watchNew } from "../state/draft";
 import { go, select } from "../state/place";
+import { stepBefore } from "../state/steps";
 import { named, useTexts } from "../texts";
 import { SideCard } from "./side_card";
 import { Stack } from "./stack";
@@ -32,9 +33,24 @@ export function Details() {
   return <NodePanel node={answer.data} stale={answer.stale} />;
 }
 
+/** The same node in the recorded step before, if that is to be compared; null where it did not run then. */
+function useBefore(step: number | null): NodeDetails | null | undefined {
+  const { place } = useLooking();
+  const wanted = place.before && place.node !== null && step !== null;
+  const answer = useAnswer<NodeDetails>(
+    wanted ? aboutRank(place, `nodes/${place.node}`, { pass: place.pass || null, step }) : null,
+    false,
+  );
+  if (!wanted || answer.stale || answer.data?.id !== place.node) return undefined;
+  const ran = answer.data.step === step && answer.data.outputs.some((side) => side.numbers);
+  return ran ? answer.data : null;
+}
+
 function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
   const t = useTexts();
-  const { place, run } = useLooking();
+  const { place, run, strip } = useLooking();
+  const earlier = stepBefore(strip, node.step);
+  const before = useBefore(earlier);
   const where = node.stack.find((frame) => frame.user);
   return (
     <div class={stale ? "details stale" : "details"}>
@@ -65,17 +81,27 @@ function NodePanel({ node, stale }: { node: NodeDetails; stale: boolean }) {
       {where?.code && <code class="code">{where.code}</code>}
       <div class="nodebuttons">
         <button onClick={() => watchNew({ node: node.name })}>{t("watch_this")}</button>
+        {earlier !== null && (
+          <button
+            class={place.before ? "on" : ""}
+            aria-pressed={place.before}
+            onClick={() => go({ before: !place.before }, true)}
+          >
+            {t("compare_with", earlier)}
+          </button>
+        )}
         {run?.live && (
           <button onClick={() => void tell(place.run, "to", { node: node.name })}>{t("run_to")}</button>
         )}
       </div>
+      {before === null && <p class="faint">{t("compare_none", earlier!)}</p>}
       {node.passes > 1 && <Passes count={node.passes} at={node.pass_number} />}
       {node.hits.length > 0 && <NodeHits hits={node.hits} />}
       {node.inputs.map((side) => (
-        <SideCard key={`i${side.slot}`} node={node} side={side} />
+        <SideCard key={`i${side.slot}`} node={node} side={side} before={before ?? undefined} />
       ))}
       {node.outputs.map((side) => (
-        <SideCard key={`o${side.slot}`} node={node} side={side} />
+        <SideCard key={`o${side.slot}`} node={node} side={side} before={before ?? undefined} />
       ))}
       <Links node={node} />
       <Arguments node={node} />

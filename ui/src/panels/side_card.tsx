@@ -10,11 +10,20 @@ import { aboutStep, useLooking } from "../state/looking";
 import { select } from "../state/place";
 import { openValue } from "../tensor/state";
 import { useTexts, type TextName } from "../texts";
+import { ComparedNumbers } from "./compared_numbers";
 
-export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
+interface Props {
+  node: NodeDetails;
+  side: Side;
+  /** The node in another step, to compare with. */
+  before: NodeDetails | undefined;
+}
+
+export function SideCard({ node, side, before }: Props) {
   const t = useTexts();
   const { place } = useLooking();
   const isInput = side.io === "input";
+  const other = (isInput ? before?.inputs : before?.outputs)?.find((one) => one.slot === side.slot);
   const [open, setOpen] = useState(!isInput);
   const bad = side.numbers
     ? Number(side.numbers.nan) + Number(side.numbers.posinf) + Number(side.numbers.neginf)
@@ -71,6 +80,8 @@ export function SideCard({ node, side }: { node: NodeDetails; side: Side }) {
       )}
       {!side.numbers ? (
         <p class="faint">{t("no_numbers")}</p>
+      ) : other?.numbers ? (
+        <ComparedNumbers of={side.numbers} at={node.step} other={other.numbers} then={before!.step} />
       ) : side.elements?.length === 1 ? null : open ? (
         <NumbersTable of={side.numbers} />
       ) : (

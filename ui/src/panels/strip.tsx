@@ -12,14 +12,19 @@ import { useWidth } from "../parts/width";
 import { stepsCode } from "../python";
 import { useLooking } from "../state/looking";
 import { go } from "../state/place";
+import { lastStep } from "../state/steps";
 import { useStore } from "../state/store";
 import { colour, keep, keptNumber, shownTheme } from "../state/theme";
 import { useTexts } from "../texts";
 
 const HEIGHT = 92;
+/** Of a strip without numbers, such as a dump's: only the steps. */
+const BARE = 30;
 const SIDE = 56;
 const LANE = 13;
 const LANES = 50;
+/** What an axis may count by: the library ends far below the largest numbers. */
+const POWERS = Array.from({ length: 617 }, (_, index) => Number(`1e${index - 308}`));
 
 export function StepStrip({ answer }: { answer: Answer<Strip> }) {
   const t = useTexts();
@@ -30,7 +35,10 @@ export function StepStrip({ answer }: { answer: Answer<Strip> }) {
   const at = place.step ?? step;
   const index = strip && at !== null ? nearest(strip.steps, at) : -1;
   return (
-    <section class="strip" aria-label={t("loss")}>
+    <section
+      class={strip?.steps.length && !hasNumbers(strip) ? "strip bare" : "strip"}
+      aria-label={t("loss")}
+    >
       <div class="legend">
         <span class="key loss">
           {t("loss")} <b class={numClass(strip?.loss[index])}>{short(strip?.loss[index])}</b>
@@ -49,6 +57,9 @@ export function StepStrip({ answer }: { answer: Answer<Strip> }) {
     </section>
   );
 }
+
+const hasNumbers = (strip: Strip): boolean =>
+  [...strip.loss, ...strip.gradient_norm].some((found) => found !== null);
 
 const numClass = (found: Num): string => (isBad(found) ? "num bad" : "num");
 
@@ -106,7 +117,7 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
       made.destroy();
       plot.current = null;
     };
-  }, [width, log, look]);
+  }, [width, log, look, hasNumbers(strip)]);
   useEffect(() => {
     plot.current?.setData(data);
     place();
@@ -122,7 +133,13 @@ function Chart({ strip, log, at }: { strip: Strip; log: boolean; at: number | nu
   return (
     <div class="chart" ref={box} onClick={choose}>
       <div class="plot" ref={chart} />
-      <Lanes lanes={strip.lanes} plot={plot.current} width={width} steps={strip.steps} last={lastOf(strip)} />
+      <Lanes
+        lanes={strip.lanes}
+        plot={plot.current}
+        width={width}
+        steps={strip.steps}
+        last={lastStep(strip)}
+      />
       <div class="cursor" ref={cursor} />
     </div>
   );
@@ -149,7 +166,7 @@ function options(
     return log ? uPlot.rangeLog(low, high, 10, false) : uPlot.rangeNum(low, high, 0.1, true);
   };
   const withHeld = (_: uPlot, low: number, high: number): uPlot.Range.MinMax => {
-    return [low, endOf(low, Math.max(high, lastOf(strip())))];
+    return [low, endOf(low, Math.max(high, lastStep(strip())))];
   };
   const scale: uPlot.Scale = log ? { distr: 3, range } : { range };
   const line = (name: string, shown: string): uPlot.Series => ({
@@ -161,7 +178,7 @@ function options(
   });
   return {
     width: width * by,
-    height: HEIGHT * by,
+    height: (hasNumbers(strip()) ? HEIGHT : BARE) * by,
     padding: [6 * by, 0, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false, setScale: false }, points: { size: 5 * by } },
@@ -174,10 +191,20 @@ function options(
         gap: by,
         incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
       },
-      { ...ink, scale: "loss", size: SIDE * by, gap: 6 * by, values: numbers, splits: few, filter: all },
+      {
+        ...ink,
+        scale: "loss",
+        incrs: POWERS,
+        size: SIDE * by,
+        gap: 6 * by,
+        values: numbers,
+        splits: few,
+        filter: all,
+      },
       {
         ...ink,
         scale: "norm",
+        incrs: POWERS,
         side: 1,
         size: SIDE * by,
         gap: 6 * by,
@@ -220,12 +247,6 @@ function drawBad(u: uPlot, strip: Strip, by: number): void {
     context.fill();
   });
   context.restore();
-}
-
-/** The last step that is shown; one that training is held in has numbers, but has not ended. */
-function lastOf(strip: Strip): number {
-  const { steps, recorded } = strip;
-  return Math.max(steps[steps.length - 1] ?? 0, recorded[recorded.length - 1] ?? 0);
 }
 
 /** The end of the axis: there is room for the number of the last step. */

@@ -8,7 +8,8 @@ import { Figure } from "../parts/number";
 import { hitsCode } from "../python";
 import { useLooking } from "../state/looking";
 import { go, select } from "../state/place";
-import { useTexts, type Texts } from "../texts";
+import { stepBefore } from "../state/steps";
+import { named, useTexts, type Texts } from "../texts";
 import { storyOf, type Story } from "./story";
 import { StoryPanel } from "./story_panel";
 
@@ -28,7 +29,7 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   const where = story?.where ?? first?.where ?? "";
   const step = story?.step ?? verdict.step;
   const wrong = verdict.hits > 0;
-  const before = step === null ? undefined : strip?.recorded.findLast((found) => found < step);
+  const before = stepBefore(strip, step);
   const others = (run?.ranks ?? []).filter((rank) => rank.rank !== place.rank && rank.hits > 0).slice(0, 4);
   const there = (change: object): void => {
     if (node !== null) select(node, { step, ...change });
@@ -37,7 +38,7 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   return (
     <section class={wrong ? "verdict wrong" : "verdict calm"} aria-label="verdict">
       <div class="sentence">
-        <span class="mark" aria-hidden="true">
+        <span class={run?.lacks.hits ? "mark faint" : "mark"} aria-hidden="true">
           {wrong ? "▲" : run?.lacks.hits ? "–" : "✓"}
         </span>
         <p title={verdict.sentence}>{sentence(verdict, story, t)}</p>
@@ -54,7 +55,11 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
         <span class="grow" />
         {splitPlace(where) && <button onClick={() => there({ view: "source" })}>{t("show_line")}</button>}
         {node !== null && <button onClick={() => there({ view: "graph" })}>{t("show_node")}</button>}
-        {before !== undefined && <button onClick={() => there({ step: before })}>{t("step_before")}</button>}
+        {before !== null && node !== null && (
+          <button title={t("compare_tip", before)} onClick={() => there({ before: true })}>
+            {t("compare")}
+          </button>
+        )}
         {wrong && (
           <button
             class={place.why ? "on" : ""}
@@ -108,8 +113,8 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
 /** Nothing is wrong: what is watched, and how it goes. */
 function Calm({ verdict }: { verdict: Verdict }) {
   const t = useTexts();
-  const { place, run, strip } = useLooking();
-  const points = useAnswer<WatchpointLine[]>(run?.live ? `${runPath(place.run)}/watchpoints` : null);
+  const { place, strip } = useLooking();
+  const points = useAnswer<WatchpointLine[]>(`${runPath(place.run)}/watchpoints`);
   const steps = /^Nothing wrong was found in (\d+)/.exec(verdict.sentence)?.[1];
   if (steps === undefined) return <>{verdict.sentence}</>;
   const watching = points.data?.filter((point) => point.enabled !== false) ?? [];
@@ -117,7 +122,7 @@ function Calm({ verdict }: { verdict: Verdict }) {
   const [first, last] = [losses[0], losses[losses.length - 1]];
   return (
     <span title={t("v_nothing_tip")}>
-      {t("v_nothing", steps)} · {verdict.state}
+      {t("v_nothing", steps)} · {named("state", verdict.state)}
       {watching.length > 0 && (
         <span title={watching.map((point) => point.name || point.condition).join("\n")}>
           {" "}

@@ -1,8 +1,10 @@
-// Three columns whose borders can be dragged; this browser keeps where they are.
+// Three columns whose borders can be dragged; this browser keeps where they are. A narrow window shows one
+// of them at a time.
 import type { ComponentChildren } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { magnification } from "./screen";
 import { keep, keptNumber } from "../state/theme";
+import { useTexts, type TextName } from "../texts";
 
 interface Props {
   left: ComponentChildren;
@@ -17,8 +19,49 @@ const USUAL = {
   right: Math.round(Math.min(720, Math.max(Math.min(336, room() * 0.2625), room() * 0.19))),
 };
 const LEAST = 180;
+const NARROW = matchMedia("(max-width: 760px)");
+const PARTS: [keyof Props, TextName][] = [
+  ["left", "part_left"],
+  ["middle", "part_middle"],
+  ["right", "part_right"],
+];
 
-export function Columns({ left, middle, right }: Props) {
+export function Columns(props: Props) {
+  const [narrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const change = (): void => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  return narrow ? <OneColumn {...props} /> : <ThreeColumns {...props} />;
+}
+
+function OneColumn(props: Props) {
+  const t = useTexts();
+  const [shown, setShown] = useState<keyof Props>("middle");
+  return (
+    <>
+      <nav class="parts" role="tablist">
+        {PARTS.map(([part, say]) => (
+          <button
+            key={part}
+            role="tab"
+            aria-selected={shown === part}
+            class={shown === part ? "on" : ""}
+            onClick={() => setShown(part)}
+          >
+            {t(say)}
+          </button>
+        ))}
+      </nav>
+      <div class="columns">
+        <section class={`side-${shown}`}>{props[shown]}</section>
+      </div>
+    </>
+  );
+}
+
+function ThreeColumns({ left, middle, right }: Props) {
   const [widths, setWidths] = useState({
     left: keptNumber("left", USUAL.left),
     right: keptNumber("right", USUAL.right),

@@ -13,7 +13,7 @@ export function Spark({ of, bad }: { of: Num[]; bad: number[] }) {
       : Math.log10(number);
   });
   const known = numbers.filter((one): one is number => one !== null);
-  if (numbers.length < 2 || (!known.length && !bad.some(Boolean))) return <span class="spark" />;
+  if (numbers.length < 2 || (!known.length && !bad.some(Boolean))) return null;
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const span = Math.max(LEAST_SPAN, high - low);
   const middle = (low + high) / 2;

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useLooking } from "../state/looking";
 import { go } from "../state/place";
-import { moveStep } from "../state/steps";
+import { lastStep, moveStep } from "../state/steps";
 import { useTexts } from "../texts";
 
 export function StepField() {
@@ -11,7 +11,7 @@ export function StepField() {
   const shown = place.step ?? step;
   const [typed, setTyped] = useState<string | null>(null);
   useEffect(() => setTyped(null), [shown]);
-  const last = strip?.steps[strip.steps.length - 1];
+  const last = strip?.steps.length ? lastStep(strip) : undefined;
   const enter = (): void => {
     const number = Number(typed);
     if (typed !== null && typed.trim() !== "" && Number.isInteger(number) && number >= 0) {

@@ -49,6 +49,8 @@ export interface Place {
   /** How it is looked at; see tensor/state.ts. */
   tensor: string;
   why: boolean;
+  /** Whether details show the numbers of the step before beside those of this one. */
+  before: boolean;
   /** The watchpoint that is changed; 0 for none or a new one. */
   watchpoint: number;
 }
@@ -85,6 +87,7 @@ const START: Place = {
   index: "",
   tensor: "",
   why: false,
+  before: false,
   watchpoint: 0,
 };
 

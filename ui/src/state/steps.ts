@@ -15,9 +15,14 @@ export function moveHit(strip: Strip | undefined, by: number): void {
 }
 
 function moveAmong(steps: number[], strip: Strip, by: number): void {
-  const now = here().step ?? strip.steps[strip.steps.length - 1] ?? 0;
+  const now = here().step ?? lastStep(strip);
   const next = by > 0 ? steps.find((step) => step > now) : steps.findLast((step) => step < now);
   if (next !== undefined) go({ step: next });
+}
+
+/** The last step that is known; one that training is held or died in has numbers, but has not ended. */
+export function lastStep({ steps, recorded }: Strip): number {
+  return Math.max(steps[steps.length - 1] ?? 0, recorded[recorded.length - 1] ?? 0);
 }
 
 /** The recorded step that stands for one: the last up to it. */
@@ -26,6 +31,12 @@ export function recordedAt(strip: Strip | undefined, step: number | null): numbe
   if (!steps.length) return null;
   if (step === null) return steps[steps.length - 1]!;
   return steps.findLast((found) => found <= step) ?? steps[0]!;
+}
+
+/** The recorded step before one. */
+export function stepBefore(strip: Strip | undefined, step: number | null): number | null {
+  if (step === null) return null;
+  return strip?.recorded.findLast((found) => found < step) ?? null;
 }
 
 /** The last step that a sketch over steps shows: while training runs only its first digit counts, so that

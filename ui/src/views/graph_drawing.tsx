@@ -13,8 +13,8 @@ import { GraphLegend } from "./graph_legend";
 import { MiniMap, type View } from "./graph_minimap";
 import type { Drawn } from "./layout";
 
-/** Room for what stands over the top of the drawing. */
-const TOOLS = 26;
+/** Room above the drawing. */
+const ABOVE = 8;
 /** Room for the list of a path, beside the drawing. */
 const LIST = 266;
 
@@ -42,7 +42,7 @@ export function Drawing({ drawn, tools, path: way, children }: Props) {
     const zoom = Math.min(1.25, (width - beside) / layout.width, height / layout.height);
     const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
-    const top = at ? height / 2 - at.y * readable : Math.max(TOOLS, (height - layout.height * readable) / 2);
+    const top = at ? height / 2 - at.y * readable : Math.max(ABOVE, (height - layout.height * readable) / 2);
     const left = middle - (at ? at.x : layout.width / 2) * readable;
     setView({ x: left, y: top, zoom: readable });
   };
@@ -85,58 +85,7 @@ export function Drawing({ drawn, tools, path: way, children }: Props) {
     setMenu({ box: found, ...pointIn(event, box.current!) });
   };
   return (
-    <div class="graphbox" ref={box}>
-      <svg
-        width={width}
-        height={height}
-        onContextMenu={openMenu}
-        onPointerDown={(e) => drag(e, view, setView)}
-      >
-        <defs>
-          <marker
-            id="arrow"
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="6"
-            markerHeight="6"
-            orient="auto-start-reverse"
-          >
-            <path d="M0 0 8 4 0 8z" class="arrow" />
-          </marker>
-        </defs>
-        <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
-          {graph.edges.map((edge, index) => (
-            <Line
-              key={keyOf(edge)}
-              points={layout.edges[index] ?? []}
-              style={edgeStyle(edge, lit, path, trail)}
-            />
-          ))}
-          <Leaps drawn={drawn} trail={way?.edges ?? []} />
-          <Boxes
-            boxes={graph.boxes}
-            layout={layout}
-            chosen={chosen}
-            onPath={onPath}
-            onOver={setOver}
-            onFocus={show}
-          />
-          {graph.edges.map(
-            (edge, index) =>
-              lit.has(keyOf(edge)) && (
-                <Label
-                  key={keyOf(edge)}
-                  edge={edge}
-                  points={layout.edges[index] ?? []}
-                  atStart={edge.start === (over ?? chosen)}
-                  centre={layout.boxes[(over ?? chosen)!]?.x ?? 0}
-                />
-              ),
-          )}
-        </g>
-      </svg>
-      {menu && <GraphMenu key={menu.box.id} at={menu} onClose={() => setMenu(null)} />}
+    <>
       <div class="graphtools">
         {tools}
         <button class="chip" title={t("graph_tip")} onClick={whole}>
@@ -148,19 +97,72 @@ export function Drawing({ drawn, tools, path: way, children }: Props) {
           </button>
         )}
       </div>
-      {children}
-      <GraphLegend boxes={graph.boxes} />
-      <MiniMap
-        drawn={drawn}
-        view={view}
-        width={width}
-        height={height}
-        chosen={chosen}
-        onMove={(x, y) =>
-          setView((old) => ({ ...old, x: width / 2 - x * old.zoom, y: height / 2 - y * old.zoom }))
-        }
-      />
-    </div>
+      <div class="graphbox" ref={box}>
+        <svg
+          width={width}
+          height={height}
+          onContextMenu={openMenu}
+          onPointerDown={(e) => drag(e, view, setView)}
+        >
+          <defs>
+            <marker
+              id="arrow"
+              viewBox="0 0 8 8"
+              refX="7"
+              refY="4"
+              markerWidth="6"
+              markerHeight="6"
+              orient="auto-start-reverse"
+            >
+              <path d="M0 0 8 4 0 8z" class="arrow" />
+            </marker>
+          </defs>
+          <g transform={`translate(${view.x} ${view.y}) scale(${view.zoom})`}>
+            {graph.edges.map((edge, index) => (
+              <Line
+                key={keyOf(edge)}
+                points={layout.edges[index] ?? []}
+                style={edgeStyle(edge, lit, path, trail)}
+              />
+            ))}
+            <Leaps drawn={drawn} trail={way?.edges ?? []} />
+            <Boxes
+              boxes={graph.boxes}
+              layout={layout}
+              chosen={chosen}
+              onPath={onPath}
+              onOver={setOver}
+              onFocus={show}
+            />
+            {graph.edges.map(
+              (edge, index) =>
+                lit.has(keyOf(edge)) && (
+                  <Label
+                    key={keyOf(edge)}
+                    edge={edge}
+                    points={layout.edges[index] ?? []}
+                    atStart={edge.start === (over ?? chosen)}
+                    centre={layout.boxes[(over ?? chosen)!]?.x ?? 0}
+                  />
+                ),
+            )}
+          </g>
+        </svg>
+        {menu && <GraphMenu key={menu.box.id} at={menu} onClose={() => setMenu(null)} />}
+        {children}
+        <GraphLegend boxes={graph.boxes} />
+        <MiniMap
+          drawn={drawn}
+          view={view}
+          width={width}
+          height={height}
+          chosen={chosen}
+          onMove={(x, y) =>
+            setView((old) => ({ ...old, x: width / 2 - x * old.zoom, y: height / 2 - y * old.zoom }))
+          }
+        />
+      </div>
+    </>
   );
 }
 
@@ -200,13 +202,7 @@ function Leaps({ drawn, trail }: { drawn: Drawn; trail: { start: string; end: st
 
 /** The edges at a box. */
 function neighbours(edges: Edge[], id: string | null): Set<string> {
-  return new Set(
-    id === null
-      ? []
-      : edges
-          .filter((edge) => edge.start === id || edge.end === id)
-          .map(keyOf),
-  );
+  return new Set(id === null ? [] : edges.filter((edge) => edge.start === id || edge.end === id).map(keyOf));
 }
 
 /** The edges that lead to a box or away from it, at any distance. */
