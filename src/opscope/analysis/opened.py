@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from opscope.analysis.check import Checked, OnProgress, check
 from opscope.analysis.scope import Kept
-from opscope.errors import ConfigError, Problem
+from opscope.errors import ConfigError, OpscopeError, Problem
 from opscope.judge.watch_set import WatchSet, load
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.reader import Reader, open_recording
@@ -40,11 +40,16 @@ class Opened(Reader):
         >>> checked.hits[0].where  # doctest: +SKIP
         'train.py:12'
         """
+        wants_step = _step_filter(steps)
+        there = self.steps if isinstance(steps, str) else []
+        if wants_step is not None and there and not any(map(wants_step, there)):
+            known = f"there are {there[0]} to {there[-1]}"
+            raise OpscopeError(f"none of the steps {steps} is recorded: {known}")
         return check(
             self.recorded,
             _watch_set(watch),
             ranks=self.chosen_ranks(ranks),
-            steps=_step_filter(steps),
+            steps=wants_step,
             include=include,
             progress=progress or (lambda done, total: None),
             kept=kept,

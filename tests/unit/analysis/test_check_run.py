@@ -16,6 +16,7 @@ from opscope.analysis.check import Checked
 from opscope.analysis.opened import open_for_checks
 from opscope.analysis.row_evidence import in_range_by_rows, surely_changed
 from opscope.calls import Calls, note_sources
+from opscope.errors import OpscopeError
 from opscope.events import IO, Call, Node, Output, Outside, StepRecord, ValueStats
 from opscope.judge.parsing import make
 from opscope.stats.numpy_stats import row_of
@@ -174,6 +175,8 @@ def test_parameters_that_never_change(made: Run, tmp_path: Path) -> None:
     assert (hit.parameter, hit.step) == ("fc.weight", 20)
     assert checked(tmp_path / "run", "PU steps_ge=25").hits == []
     assert checked(tmp_path / "run", "PU", steps="21-24").hits == [], "it is told of once"
+    with pytest.raises(OpscopeError, match="none of the steps 900 is recorded: there are 0 to"):
+        checked(tmp_path / "run", "PU", steps="900")
 
 
 def write_facts(run: Path, *lines: dict[str, Any]) -> None:
