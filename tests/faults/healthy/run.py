@@ -22,6 +22,7 @@ folder = Path(sys.argv[1])
 module = importlib.import_module(f"faults.healthy.{sys.argv[2]}")
 trainings = {train.__name__: train for train in module.TRAININGS}
 for name in sys.argv[3:]:
+    torch.manual_seed(0)
     config = dump_config(folder / name, "0-1")
     with opscope.start(
         dump=config,

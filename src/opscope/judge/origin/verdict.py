@@ -318,7 +318,7 @@ def text(data: dict[str, Any]) -> list[str]:
         lines.append(f"  culprit   {data['culprit']}")
     lines += [f"  input {v['slot']}   {_shown(v)}" for v in data["inputs"][:8]]
     lines += [f"  output {v['slot']}  {_shown(v)}" for v in data["outputs"][:4]]
-    if data["came_in"]:
+    if data.get("came_in"):  # runs that were written before have none
         lines.append(f"  came in   {_shown_came_in(data['came_in'])}")
     if data["history"]:
         lines.append(f"  history   input was {_shown_history(data['history'])}")
