@@ -160,7 +160,7 @@ def test_recheck_says_what_it_could_not_check(held: Held) -> None:
     held.keep(f"*{RELU}")
     held.go("step")
     shown = held.ctl("recheck", f"{range_of_a_tensor} node=*{RELU}")
-    assert "not checked" not in shown and "1 values checked" in shown
+    assert "not checked" not in shown and "1 value checked" in shown
 
 
 def test_recheck_compares_weights_with_the_step_before(held: Held) -> None:

@@ -52,7 +52,7 @@ class Checked:
 
     @property
     def summary(self) -> str:
-        """How many hits and checks there were, in words."""
+        """The number of hits and checks, in words."""
         hits = counted(len(self.hits), "hit") if self.hits else "no hits"
         return f"{hits} in {counted(self.values, 'check')}"
 

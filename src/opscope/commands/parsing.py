@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         raise OpscopeError(f"{message}; {self.prog} --help says more")
 
     def again(self, verb: str, words: Sequence[str]) -> argparse.Namespace | None:
-        """What a verb makes of words in any order, such as `show last --rank 0 conv3`.
+        """The arguments of a verb from words in any order, such as `show last --rank 0 conv3`.
 
         None if it can make nothing of them.
         """

@@ -14,7 +14,7 @@ Place = tuple[int, int]
 FROM_RANKS = Outside("rank", "another rank")
 FROM_STORAGE = Outside("storage", "that was loaded or copied")
 FROM_SCRIPT = Outside("number", "")
-"""What is assigned to an element, such as `x[3] = math.nan`."""
+"""A number that is assigned to an element, such as `x[3] = math.nan`."""
 LASTING = ("parameter", "buffer", "state")
 """The kinds of sources that stay bad from step to step."""
 UNSEEN = "operator"
