@@ -18,7 +18,7 @@ FIRST = 20_000
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
-    count = 60 if kind == "run" else 30
+    count = 50 if kind == "run" else 20
     failures = campaign(kind, record(kind, tmp_path), 0, count, few=4)
     assert not failures, told(failures)
 

@@ -66,7 +66,7 @@ def by_name(script: Path) -> str:
     return script.stem
 
 
-@pytest.mark.parametrize("script", one_in(2, NONFINITE), ids=by_name)
+@pytest.mark.parametrize("script", one_in(3, NONFINITE), ids=by_name)
 def test_the_origin_is_the_right_operator_and_line(script: Path, tmp_path: Path) -> None:
     expected = expected_of(script)
     done = run(script, tmp_path)
@@ -100,7 +100,7 @@ def test_a_silent_error_is_named(script: Path, tmp_path: Path) -> None:
     assert not ORIGIN.search(done.stderr)
 
 
-@pytest.mark.parametrize("script", one_in(2, SILENT), ids=by_name)
+@pytest.mark.parametrize("script", one_in(3, SILENT), ids=by_name)
 def test_without_the_error_there_is_no_hit(script: Path, tmp_path: Path) -> None:
     done = run(script, tmp_path, "--fixed")
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 
 
 MODULES = ("models", "attention", "edges", "loops", "unusual_losses", "unusual_loops")
-RARE = ("models", "edges", "unusual_losses", "unusual_loops")
+RARE = ("models", "edges", "loops", "unusual_losses", "unusual_loops")
 """Those that only `make test-long` runs."""
 WITHOUT_DUMP = ("closures_of_lbfgs",)
 """Of what this optimizer reads before its first closure a dump has not all that training saw."""

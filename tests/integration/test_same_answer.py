@@ -17,7 +17,7 @@ from helpers.same_answer import WATCH, check_dump, check_run, dump_config, live_
 SCRIPTS = [*NONFINITE, *SILENT]
 
 
-@pytest.mark.parametrize("script", one_in(5, SCRIPTS), ids=by_name)
+@pytest.mark.parametrize("script", one_in(8, SCRIPTS), ids=by_name)
 def test_faults(script: Path, tmp_path: Path) -> None:
     config = dump_config(tmp_path, "0-3")
     options = ("--on-hit", "log", "--save-state", "none", "--no-page", "--write-run")

@@ -53,6 +53,7 @@ def scaled(*factors: float) -> Change:
 # -------------------------------------------------------------------------------------- features
 
 
+@pytest.mark.long
 def test_features_of_different_size(tmp_path: Path) -> None:
     found = train(tmp_path / "a", "DF", net(), scaled(1, 3e4, 1, 0.5))
     (hit,) = found.hits
@@ -89,6 +90,7 @@ def test_flags_that_are_always_set_are_no_fault(tmp_path: Path) -> None:
     assert train(tmp_path, "DC", net(), known).hits == []
 
 
+@pytest.mark.long
 def test_features_after_preprocessing_and_in_sequences(tmp_path: Path) -> None:
     """What counts is what the layer is given; the last dimension has the features."""
     wide = scaled(1, 3e5, 1, 1)
@@ -126,6 +128,7 @@ def test_rows_that_stay_alike(tmp_path: Path) -> None:
     assert train(tmp_path / "b", "WE", with_equal_rows(also_out=False)).hits == []
 
 
+@pytest.mark.long
 def test_a_layer_right_after_another(tmp_path: Path) -> None:
     double = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 2), nn.Tanh())
     (hit,) = train(tmp_path / "a", "LL", double, steps=3).hits
@@ -146,6 +149,7 @@ def test_a_layer_whose_output_is_used_twice(tmp_path: Path) -> None:
     assert train(tmp_path, "LL", model, loss_of=loss_of, steps=3).hits == []
 
 
+@pytest.mark.long
 def test_a_layer_whose_output_is_also_read_through_thousands_of_views(tmp_path: Path) -> None:
     first, second = nn.Linear(4, 6), nn.Linear(6, 2)
 

@@ -107,7 +107,7 @@ RIGHT: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(4, WRONG))
+@pytest.mark.parametrize("name", one_in(8, WRONG))
 def test_settings_that_are_wrong(tmp_path: Path, name: str) -> None:
     make, expected = WRONG[name]
     (hit,) = train(tmp_path, make).hits
@@ -117,7 +117,7 @@ def test_settings_that_are_wrong(tmp_path: Path, name: str) -> None:
     assert hit.where.endswith(f"{Path(__file__).name}:{_line_of('optimizer.step()')}")
 
 
-@pytest.mark.parametrize("name", one_in(4, RIGHT))
+@pytest.mark.parametrize("name", one_in(8, RIGHT))
 def test_settings_that_are_right(tmp_path: Path, name: str) -> None:
     assert train(tmp_path, RIGHT[name]).hits == []
 
