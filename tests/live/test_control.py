@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -230,6 +234,52 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
     assert 'there is no node "nowhere"' in done.stdout and "no hits" in done.stdout
     assert "there is no parameter nowhere" in done.stdout and "values checked" in done.stdout
     assert process.wait() == 130
+
+
+def test_tab_completes_names_at_a_terminal(
+    server: Server, train: Train, run_of: RunOf, tmp_path: Path
+) -> None:
+    process = train("--wait")
+    run = run_of(process)
+    server.until(run, "waiting")
+    server.control(run, "step", count=1)
+    server.until(run, "paused")
+    words = [*OPSCOPE, "attach", run, "--server", f"127.0.0.1:{server.port}"]
+    environ = clean_environment(OPSCOPE_TOKEN=TOKEN, TERM="xterm")
+    main, terminal = pty.openpty()
+    shell = subprocess.Popen(
+        words, stdin=terminal, stdout=terminal, stderr=terminal, env=environ, cwd=tmp_path
+    )
+    os.close(terminal)
+    try:
+        seen = read_until(main, "step 0 has ended)")
+        assert "(opscope) " in seen and "\\n" not in seen
+        (name,) = [
+            node["name"]
+            for node in server.get(f"/runs/{run}/ranks/0/nodes", text="relu-op0")["nodes"]
+            if node["phase"] == "forward"
+        ]
+        begin = name[: name.index("relu")]
+        os.write(main, f"stats {begin}\t".encode())
+        assert name in read_until(main, "relu-op0")
+        os.write(main, b"\x15stats 1-ReLU/relu\t")
+        read_until(main, name)
+        os.write(main, b"\x15terminate\nquit\n")
+        assert shell.wait(30) == 0
+    finally:
+        shell.kill()
+        os.close(main)
+    assert process.wait() == 130
+
+
+def read_until(descriptor: int, text: str) -> str:
+    """Read from a terminal until this has appeared."""
+    seen, end = "", time.monotonic() + 30
+    while text not in seen:
+        ready, _, _ = select.select([descriptor], [], [], end - time.monotonic())
+        assert ready, f"{text!r} is not in {seen!r}"
+        seen += os.read(descriptor, 4096).decode()
+    return seen
 
 
 def test_a_plain_import_connects_too(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import cmd
+import contextlib
 import json
 import sys
 import threading
@@ -182,11 +183,22 @@ class Shell(cmd.Cmd):
         """Say that there is no such command."""
         print_line(f"{line.split()[0]} is no command; help lists them")
 
+    def preloop(self) -> None:
+        """Have Tab complete whole names: slashes and dashes belong to them."""
+        with contextlib.suppress(ImportError):
+            import readline
+
+            readline.set_completer_delims(" \t\n")
+
     def completedefault(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Names of nodes that contain what was typed."""
         place = f"{self._place}/ranks/{self._rank}/nodes"
-        found = self._client.get(place, text=line.split()[-1], count=50)["nodes"]
-        return [node["name"] for node in found]
+        found = self._client.get(place, text=text, count=50)["nodes"]
+        names = [node["name"] for node in found]
+        begun = [name for name in names if name.startswith(text)]
+        if begun or len(names) == 1:
+            return begun or names
+        return [text, *names] if names else []  # what all begin with is not put in its place
 
     def _print_value(self, line: str, previous: bool) -> None:
         order = value_order(line.split(maxsplit=1), previous)
@@ -215,5 +227,7 @@ class Shell(cmd.Cmd):
         held = [rank for rank in live["ranks"] if rank["state"] not in ("running",)]
         now = "; ".join(standing({"ranks": held}))
         if now and now != self._last:
-            print_line(f"\n{now}" if self.prompt else now)
+            if self.prompt:
+                print_line()  # below what is being typed
+            print_line(now)
         self._last = now
