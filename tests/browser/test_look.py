@@ -271,6 +271,9 @@ def test_the_line_is_in_sight_on_a_small_screen(looking: Looking, made: Made) ->
     looking.see(".found .row", "softmax-op0").click()
     looking.see(".linenodes .chosen", "softmax-op0")
     looking.see(".srcrow.on[data-line='16']")
+    links = looking.page.locator("a[href^='vscode://file/']")
+    places = {str(link.get_attribute("href")) for link in links.all()}
+    assert any(place.endswith("train.py:16") for place in places), "for the person's editor"
     text, line = (looking.see(place).bounding_box() for place in (".srctext", ".srcrow.on"))
     assert text is not None and line is not None
     assert text["y"] <= line["y"] and line["y"] + line["height"] <= text["y"] + text["height"] + 1
