@@ -11,7 +11,7 @@ PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import mai
 # that does not choose for itself: it leaves out what tests the hook or both ways, what is written of
 # what was captured, and what starts programs.
 WITHOUT_NATIVE := $(patsubst %,tests/integration/test_%.py,arrival backward_truth bit_identity given_numbers \
-	inplace observing optimizers passes same_graph several_optimizers steps_counted torch_func user_modes views \
+	inplace observing optimizers passes several_optimizers steps_counted torch_func user_modes views \
 	watch watch_numbers)
 ALL_WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
 	data_loader_workers doctor_program dump_* endings faults healthy hogwild ipython_extension log_files \

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.examples import one_in
 from helpers.program import clean_environment
 
 PROGRAM = str(Path(sys.executable).with_name("opscope"))
@@ -168,7 +169,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", one_in(3, ENDINGS))
 def test_endings(tmp_path: Path, ending) -> None:
     write(tmp_path, "script.py", ENDINGS[ending])
     assert_same(tmp_path, "script.py")

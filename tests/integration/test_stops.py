@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.examples import one_in
 from helpers.forked import forked_opscope, forked_python
 from helpers.program import clean_environment
 from helpers.scripts import LOG_OF_ZERO as TRAIN
@@ -60,7 +61,7 @@ REPLACED = ("raises", "no stream at all")
 """In the end Python's own stderr takes their place, or the exit code would be 120."""
 
 
-@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("stream", one_in(2, STREAMS))
 def test_a_hit_ends_training_whoever_listens(stream: str, tmp_path: Path) -> None:
     done = run(tmp_path, textwrap.dedent(STREAMS[stream]) + "\ntrain()")
     assert done.returncode == STOPPED, done.stderr
@@ -187,7 +188,7 @@ def lines_after_verdict(printed: str) -> list[str]:
     return lines[lines.index(ORIGIN) + 1 :]
 
 
-@pytest.mark.parametrize("where", ENDS)
+@pytest.mark.parametrize("where", one_in(2, ENDS))
 def test_a_hit_ends_the_script(where: str, tmp_path: Path) -> None:
     done = run(tmp_path, ENDS[where], stdin="c\n")
     assert done.returncode == STOPPED, done.stderr
