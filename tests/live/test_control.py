@@ -236,6 +236,7 @@ def test_an_attached_terminal(server: Server, train: Train, run_of: RunOf, tmp_p
     assert process.wait() == 130
 
 
+@pytest.mark.long
 def test_tab_completes_names_at_a_terminal(
     server: Server, train: Train, run_of: RunOf, tmp_path: Path
 ) -> None:
