@@ -200,11 +200,23 @@ inline void watch(Call& call, Arguments arguments) {
   tell_recorder(call.node_id);
 }
 
-// The autograd nodes made so far belong to the call around what comes now.
-inline void settle_numbers(const Call* outer) {
-  if (outer != nullptr && outer->node && outer->generation == hook->generation) {
-    number_nodes(thread_state(), outer->node.get());
+// Python is told of a call that waited for autograd to say whether it is differentiable.
+inline void begin_deferred(Call& call, PyObject* state) {
+  call.deferred = false;
+  here().arguments = all(call.arguments);
+  if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
+    NotWatched not_watched;
+    checked(PyObject_CallNoArgs(hook->forward_begins.get()));
   }
+  begin_in_python(call);
+  tell_recorder(call.node_id);
+}
+
+// The autograd nodes made so far belong to the call around what comes now.
+inline void settle_numbers(Call* outer) {
+  if (outer == nullptr || outer->generation != hook->generation) return;
+  if (outer->deferred && !outer->hidden) begin_deferred(*outer, thread_state());
+  if (outer->node) number_nodes(thread_state(), outer->node.get());
 }
 
 inline bool above_autograd() {
@@ -261,15 +273,7 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
 // Everything after a call, with the interpreter lock held.
 inline void conclude(Call& call, Arguments results, bool raised) {
   PyObject* state = thread_state();
-  if (call.deferred) {
-    here().arguments = all(call.arguments);
-    if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
-      NotWatched not_watched;
-      checked(PyObject_CallNoArgs(hook->forward_begins.get()));
-    }
-    begin_in_python(call);
-    tell_recorder(call.node_id);
-  }
+  if (call.deferred) begin_deferred(call, state);
   number_nodes(state, call.node.get());
   if (call.interrupted) return;
   if (raised) {
@@ -356,7 +360,11 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
 inline int enter_python() {
   Thread& thread = here();
   const int depth = thread.depth;
-  if (depth != 0 && hook != nullptr) settle_numbers(thread.call);
+  try {
+    if (depth != 0 && hook != nullptr) settle_numbers(thread.call);
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
   thread.depth = 0;
   return depth;
 }
