@@ -54,6 +54,8 @@ DEATHS = {
 @pytest.mark.parametrize("how", DEATHS)
 def test_the_operator_in_flight_is_named(tmp_path: Path, how: str) -> None:
     code, cause, text, extra = DEATHS[how]
+    if how == "overflow" and sys.version_info >= (3, 12):
+        pytest.skip("this Python sees to it that its own code does not overflow the stack")
     done = train(tmp_path, how)
     assert done.returncode == code, done.stderr
     report = written_report(recording(tmp_path))
@@ -129,6 +131,7 @@ def test_a_hang_is_told_of_while_it_lasts(tmp_path: Path) -> None:
     assert report["last_op"]["op_type"] == "ward_last_op" and not report["last_op"]["finished"]
     stacks = (tmp_path / "seen" / "stacks.txt").read_text()
     assert "in deadlock" in stacks and "in wait_for_report" in stacks
+    assert not (tmp_path / "rank_0").exists()  # it went on, and ended well
 
 
 def test_an_operator_that_raises(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from opscope.record.cause import (
 from opscope.record.death import STACKS_FILE, DeathWatch
 from opscope.record.edges import edges_text
 from opscope.record.exception import describe
-from opscope.record.export import export_ring
+from opscope.record.export import MADE_FILES, export_ring
 from opscope.record.lines import lines_text, same_lines
 from opscope.record.native import load
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, LOCK_FILE, rank_folder
@@ -114,7 +114,7 @@ class Recorder:
         """Have the recording removed if all ends well, which is known when Python is gone."""
         if self.folder is None or not hasattr(self.writer, "remove_after_good_end"):
             return
-        names = (RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
+        names = (*MADE_FILES, RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
         paths = [*(self.folder / name for name in names), self.folder, *self._empty_parents()]
         self.writer.remove_after_good_end([os.fsencode(path) for path in paths])
 
@@ -335,7 +335,8 @@ class Recorder:
         if self.folder is None:
             return
         with contextlib.suppress(OSError):
-            for name in (RING_FILE, FACTS_FILE, EXCEPTION_FILE, STACKS_FILE, LOCK_FILE):
+            names = (*MADE_FILES, EXCEPTION_FILE, RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
+            for name in names:
                 (self.folder / name).unlink(missing_ok=True)
             for folder in (self.folder, *self._empty_parents()):
                 folder.rmdir()

@@ -38,11 +38,19 @@ def main(words: list[str]) -> None:
         if markers and markers[-1].kind == shared.MARKER_HANG:
             ask_for_stacks(folder, pid)
             with one_at_a_time(folder, _PATIENCE_S):
-                export_left_behind(folder)
+                if _hangs(folder):  # it may have gone on since
+                    export_left_behind(folder)
         else:
             _await_end(folder, pid)
             export_if_left(folder)
             _send(folder)
+
+
+def _hangs(folder: Path) -> bool:
+    """Tell whether no operator has run since a hang was noted."""
+    ring = RingReader.open(folder / RING_FILE)
+    last = ring.markers[-1]
+    return last.kind == shared.MARKER_HANG and last.detail == ring.number("head")
 
 
 def _await_end(folder: Path, pid: int) -> None:
