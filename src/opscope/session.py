@@ -211,13 +211,13 @@ class Session:
         atexit.unregister(self._stop_at_exit)
         if capture is not None:
             capture.stop(failed=self._failure is not None and self._failure.reason != "")
-        if self._live is not None:
-            self._live.end()
         get_logger("session").info("watching ends")
         self._handover.end()
         if sinks:
             self._say_next(capture, sinks)
         self._recording.finish(self._hit_in_a_word, process_ends)
+        if self._live is not None:
+            self._live.end()  # last: a server on another machine copies what was written
 
     @property
     def _hit_in_a_word(self) -> str:

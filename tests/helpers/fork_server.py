@@ -9,6 +9,7 @@ exit codes. When one of several fails the others have a little time left.
 import atexit
 import gc
 import json
+import multiprocessing.process
 import os
 import runpy
 import signal
@@ -27,6 +28,7 @@ def become(words: list[str], folder: str, environ: dict[str, str], files: list[s
     """Be `python words…` from here on, up to the end of this process."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may be run by nohup
     os.chdir(folder)
+    multiprocessing.process.ORIGINAL_DIR = folder  # where children that are spawned begin
     os.environ.update(environ)
     flags = (os.O_RDONLY, os.O_CREAT | os.O_WRONLY, os.O_CREAT | os.O_WRONLY)
     for stream, (path, flag) in enumerate(zip(files, flags, strict=True)):
