@@ -123,10 +123,22 @@ def start(
 def _start(flags: Mapping[str, object]) -> Session:
     from opscope.configuration import load_configuration
     from opscope.session import Session, begin
+    from opscope.watch.ending import let_go_at_prompt
 
+    let_go_at_prompt()
     settings = load_configuration(flags, os.environ, Path.cwd(), source="opscope.start")
-    script = sys.argv[0] if sys.argv and sys.argv[0] else "python"
-    return begin(lambda: Session(settings, script, sys.argv))
+    return begin(lambda: Session(settings, _script(), sys.argv))
+
+
+def _script() -> str:
+    """The file that a run is named after: the script, or a notebook as far as its name is known."""
+    script = sys.argv[0] if sys.argv else ""
+    if script in ("", "-c", "-m"):
+        return "python"
+    if Path(script).name != "ipykernel_launcher.py":
+        return script
+    own = getattr(sys.modules.get("__main__"), "__vsc_ipynb_file__", "")  # Visual Studio Code
+    return own or os.environ.get("JPY_SESSION_NAME") or "notebook"  # which Jupyter's server sets
 
 
 def stop() -> None:
