@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import cell
-from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.messages import say
+from opscope.read.hit_rows import near
 from opscope.read.nodes import Address, choose_node, parse_address
 from opscope.rundir.layout import HIT_STATES
-from opscope.wording import counted
+from opscope.wording import counted, typed
 
 if TYPE_CHECKING:
     from opscope.read.hit_state import SavedTensor
@@ -117,7 +118,7 @@ def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
         for node in others[:_OTHERS]:
             print_line(f"  {node.id:>6}  {fitted(node.name, 10)}")
         if len(others) > _OTHERS:
-            print_line(f"  all of them: opscope nodes {args.run} {args.node}")
+            print_line(f"  all of them: {typed('nodes', args.run, args.node)}")
 
 
 def _show_state(rank: RankReader, text: str, as_json: bool) -> int:

@@ -40,7 +40,7 @@ _RANK = re.compile(r"rank_([0-9]{1,9})")
 
 def run_name(script: str, started: datetime, run_id: str = "") -> str:
     """The directory name of a run: script, time, and an id that ranks share or a random one."""
-    stem = Path(script).name.removesuffix(".py") or "run"
+    stem = Path(script).name.removesuffix(".py").removesuffix(".ipynb") or "run"
     return f"{_plain(stem)}-{started:%Y%m%d-%H%M%S}-{_plain(run_id) or secrets.token_hex(3)}"
 
 
