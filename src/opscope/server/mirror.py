@@ -101,8 +101,8 @@ class Mirror:
 
     def _remove_all_but(self, listed: set[str]) -> None:
         """Remove the copies of files that are gone there, such as rows that were thinned."""
-        folder = self._rank / layout.STATS
-        for path in folder.iterdir() if folder.is_dir() else ():
+        folders = (self._rank / layout.STATS, self._rank / layout.EXTRA_STATS)
+        for path in (path for folder in folders if folder.is_dir() for path in folder.iterdir()):
             name = path.relative_to(self._place).as_posix()
             if name not in listed:
                 path.unlink(missing_ok=True)
