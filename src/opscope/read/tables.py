@@ -174,7 +174,7 @@ class Tables:
         self._streams.append(RecordStream(columns, batches))
         self.connection.register(f"all_{name}", self._streams[-1])
         nulls = ", ".join(
-            f"nullif({column}, 'NaN'::DOUBLE) AS {column}"
+            f'nullif("{column}", \'NaN\'::DOUBLE) AS "{column}"'
             for column, kind in columns.items()
             if kind.kind == "f"
         )

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_run import write_run
 
 from opscope.events import Call, Node, Outside, PassingValue, Phase, Stack, Want
 from opscope.messages import forget_said
 from opscope.read.extra_stats import ExtraStats, RecordPlace
+from opscope.read.run import open_run
+from opscope.read.tables import Tables
 from opscope.rundir import extra_files
 from opscope.rundir.extra_files import ExtraFiles, RecordFormat, number_files, record_type
 from opscope.rundir.extra_writer import ExtraStatsWriter
-from opscope.stats.extra import load
+from opscope.stats.extra import ExtraStatistic, load
 
 TEXT = (Path(__file__).parents[3] / "docs/run-directory.md").read_text()
 NAMES = ("kurtosis", "median_abs")
@@ -91,6 +94,21 @@ def test_damaged_names_are_left_out_and_told_of(
     (folder / extra_files.STATISTICS).write_text(content)
     assert ExtraStats(folder).by_value({7}) == {}
     assert "left out" in capsys.readouterr().err
+
+
+def test_a_name_may_be_a_word_of_sql_and_ranks_may_differ(tmp_path: Path) -> None:
+    for rank, name in enumerate(("distinct", "select")):
+        write_run(tmp_path, rank, steps=1)
+        statistic = ExtraStatistic(name, "A word.", lambda elements: 0.0)
+        written = ExtraFiles(tmp_path / f"rank_{rank}" / "extra_stats", [statistic], 1 << 20)
+        written.append(RecordFormat(1).record(0, 0, 0, 0, 1, (rank + 0.5,)))
+        written.close()
+    sql = 'select rank, op_type, "pass", io, "distinct", "select" from extra_stats order by rank'
+    with Tables(open_run(tmp_path), sql) as tables:
+        assert list(tables.ask(sql)[1]) == [
+            (0, "addmm", 0, "output", 0.5, None),
+            (1, "addmm", 0, "output", None, 1.5),
+        ]
 
 
 def test_a_rank_without_them_has_none(tmp_path: Path) -> None:
