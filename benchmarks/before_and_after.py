@@ -27,7 +27,7 @@ from programs import SCRIPT, facts, spread
 
 SOURCE = Path(__file__).resolve().parent.parent
 STEPS = {"tiny_gpt": 120, "gpt": 9}
-NODE = "addmm-op0"
+NODE = "Default/network-GPT/blocks-ModuleList/0-Block/qkv-Linear/addmm-op0"
 SQL = "select name, max(max) from stats group by name order by 2 desc limit 5"
 
 

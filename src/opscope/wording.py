@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 _LABEL = 10
 """A word of this length stays before a name that does not fit."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -29,6 +27,8 @@ def folded(line: str, width: int, indent: int) -> list[str]:
     if len(line) <= width:
         return [line]
     margin = " " * indent
+    import textwrap  # late: most processes have no sentence to fold
+
     lines = textwrap.wrap(
         line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )

@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from opscope.atomic_files import write_whole
 from opscope.messages import say_once
 from opscope.regular import entries, is_directory
 from opscope.rundir.jsonlines import encode
-from opscope.stats.extra import ExtraStatistic
 from opscope.wording import size
+
+if TYPE_CHECKING:
+    from opscope.stats.extra import ExtraStatistic
 
 STATISTICS = "statistics.json"
 HEAD_BYTES = 24

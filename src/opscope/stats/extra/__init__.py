@@ -8,7 +8,6 @@ else has to know of it: a run says itself which it has, and readers show them by
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +25,8 @@ class ExtraStatistic(NamedTuple):
 
 def names() -> tuple[str, ...]:
     """The names of all there are; nothing is imported for it."""
+    import pkgutil  # late: who reads a run does not need it
+
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
