@@ -47,7 +47,7 @@ dist.destroy_process_group()
 """
 LAUNCH = """
 mount -t tmpfs none {private} && cp ddp.py {private} && cd {private} || exit 99
-{python} -m opscope run --wait --server 127.0.0.1:{port} ddp.py
+{python} -m opscope run --wait --extra-stats median_abs --server 127.0.0.1:{port} ddp.py
 code=$?
 cp -r {private}/opscope-runs {visible}
 exit $code

@@ -28,7 +28,8 @@ _MOST_EXACT = 1 << 53
 """Numbers from here on do not travel as numbers; some file systems have such inodes."""
 _NAME = r"[\w-][\w.-]{0,199}"
 _PATH = re.compile(
-    rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/(?:{_NAME}\.jsonl?|stats/{_NAME}|hits/{_NAME}/{_NAME})"
+    rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/"
+    rf"(?:{_NAME}\.jsonl?|(?:extra_)?stats/{_NAME}|hits/{_NAME}/{_NAME})"
     rf"|{IN_RUN}/rank_\d{{1,9}}/rdr/(?!{LOCK_FILE}$){_NAME}"
 )
 _RANK = "rank_"
@@ -127,7 +128,8 @@ class RunFiles:
 
     def _others(self) -> list[ListedFile]:
         hits = self._rank / layout.HIT_STATES
-        folders = [self._run, self._run / layout.SOURCES, self._rank]
+        extra = self._rank / layout.EXTRA_STATS
+        folders = [self._run, self._run / layout.SOURCES, self._rank, extra]
         states = [path for path in _inside(hits) if is_directory(path)]
         found = [each for folder in (*folders, *states) for each in self._listed(folder)]
         return found + self._recorded()

@@ -104,7 +104,8 @@ class Mirror:
 
         Rows are thinned; what had hung may go on and end well, and then leaves no recording.
         """
-        folders = [each for each in (self._rank / layout.STATS, self._recording) if each.is_dir()]
+        rows = (self._rank / layout.STATS, self._rank / layout.EXTRA_STATS)
+        folders = [each for each in (*rows, self._recording) if each.is_dir()]
         for path in (path for folder in folders for path in folder.iterdir()):
             name = path.relative_to(self._place).as_posix()
             if name not in listed:
