@@ -67,8 +67,8 @@ def weights_in_bfloat16(fixed: bool) -> None:
     model = network().to(kind)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.copy_(parameter.sign() * parameter.abs().clamp(min=0.1))
-    optimizer = torch.optim.SGD(model.parameters(), 2e-4)
+            parameter.copy_(parameter.sign() * parameter.abs().clamp(min=0.25))
+    optimizer = torch.optim.Adam(model.parameters(), 9e-4)
     for _ in range(STEPS):
         x, y = points()
         update(optimizer, F.cross_entropy(model(x.to(kind)).float(), y))
