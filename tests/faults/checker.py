@@ -197,7 +197,7 @@ class Checker(TorchDispatchMode):
         return result
 
     def _is_passed_on(self, inputs: list[Tensor]) -> bool:
-        """Whether a loader only passes on what came from outside: it enters where training reads it."""
+        """Whether a loader passes on what is from outside: it enters where training reads it."""
         bad = [tensor for tensor in inputs if is_bad(tensor)]
         return bool(bad) and not any(key_of(t) in self.states for t in bad) and is_loading()
 

@@ -119,9 +119,8 @@ def concentration_of_directions(fixed: bool) -> None:
     def loss_of(x: Tensor, y: Tensor, step: int) -> Tensor:
         angle, raw = model(x).unbind(1)
         sharp = F.softplus(raw + (120.0 if step == BAD else 0.0))
-        if fixed:
-            norm = torch.special.i0e(sharp).log() + sharp
-        else:
+        norm = torch.special.i0e(sharp).log() + sharp
+        if not fixed:
             norm = torch.i0(sharp).log()  # origin
         return (norm - sharp * (angle - y).cos()).mean()
 
