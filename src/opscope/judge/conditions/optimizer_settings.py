@@ -25,6 +25,9 @@ _LOSSES = frozenset(
     )
 )
 _LARGEST_RATE, _LARGEST_DECAY = 1.0, 1.0
+_REMEMBERING = (*_BY_SIZE, "Adadelta")
+_MADE_ANEW = 10
+"""In so many steps in a row an optimizer had nothing of the step before."""
 
 
 def wrong_settings(optimizer: str, settings: Settings, params: Params) -> Iterator[str]:
@@ -98,15 +101,26 @@ def _wrong_decay(optimizer: str, settings: Settings, params: Params) -> Iterator
         )
 
 
+def remembers(optimizer: str, settings: Settings) -> bool:
+    """Return whether an optimizer keeps something of each step for the next."""
+    return optimizer in _REMEMBERING or (optimizer == "SGD" and settings.get("momentum", 0.0) > 0)
+
+
 class OptimizerSettings(TrainingCheck):
     """Looks at the settings of torch's optimizers as they step."""
 
     needs_facts = True
 
+    def start(self) -> None:
+        """Begin without having seen a step."""
+        self._anew = 0
+        self._last = -1
+
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Find settings that are wrong whatever the task is."""
         groups = self.training.groups.get(step.step, ())
         self.training.checked(self.watchpoint, len(groups))
+        self._count_anew(step, groups)
         for group in groups:
             settings = dict(group.settings)
             wrong = [*wrong_settings(group.optimizer, settings, self.watchpoint.params)]
@@ -115,8 +129,24 @@ class OptimizerSettings(TrainingCheck):
                     "maximize=True: a loss that measures errors is climbed; expected is "
                     "maximize=False, unless what is trained is to be wrong"
                 )
+            if self._anew >= _MADE_ANEW and remembers(group.optimizer, settings):
+                wrong.append(
+                    f"state=nothing, as it had in each of the last {self._anew} steps: it is made "
+                    "anew, and forgets its averages; expected is one that is made once, before the "
+                    "loop"
+                )
             for message in wrong:
                 yield from self._tell(step, group, message)
+
+    def _count_anew(self, step: SeenStep, groups: Sequence[GroupFact]) -> None:
+        """Count the steps in a row whose only optimizer should keep something, and does not."""
+        anew = bool(groups) and all(
+            group.fresh and group.alone and remembers(group.optimizer, dict(group.settings))
+            for group in groups
+        )
+        follows = step.step == self._last + 1 and not step.skipped
+        self._anew = (self._anew if follows else 0) + 1 if anew and not step.skipped else 0
+        self._last = step.step
 
     def _tell(self, step: SeenStep, group: GroupFact, message: str) -> Iterator[Hit]:
         key = f"{group.optimizer} {message.partition('=')[0]} {group.parameters}"

@@ -259,7 +259,8 @@ class Soundness:
         if bad.zero + bad.neginf == bad.count:  # 0 and -Inf only: a mask
             return True
         if source.kind == "buffer":
-            return self._infinite_at_first.get(source.name, False)
+            may_be = not bad.posinf or bad.finite == 0  # +Inf here and there is no mask
+            return may_be and self._infinite_at_first.get(source.name, False)
         if source.kind != "outside":
             return False
         return not bad.posinf or bad.finite == 0
