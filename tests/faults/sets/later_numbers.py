@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from faults.sets.forum_numbers import BAD, STEPS, data, fit, net
+from faults.sets.forum_numbers import BAD, data, fit, net
 from faults.sets.table import Faults
 
 FAULTS = Faults()
@@ -25,10 +25,10 @@ class Carried(nn.Module):
         self.state = torch.full((8,), 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        grown = self.state * 1e9
-        state = self.inner(x) + (grown.tanh() if self.bounded else grown * 1e3)  # origin
+        grown = self.state * 1e12  # origin
+        state = self.inner(x) + (grown.tanh() if self.bounded else grown)
         self.state = state.detach().mean(0)
-        return self.read(state).tanh()
+        return self.read(state)
 
 
 @fault("mul", at=Carried.forward)
@@ -193,6 +193,3 @@ def table_that_nobody_filled(fixed: bool) -> None:
             optimizer.step()
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-assert STEPS > BAD

@@ -137,7 +137,7 @@ def running_statistics_that_stand_still(fixed: bool) -> None:
             model.train()
 
 
-@fault("GA", "PG")
+@fault("GU", "GA", "PG")
 def cleared_in_every_micro_batch(fixed: bool) -> None:
     """Gradients of four micro-batches, of which three are cleared before the update."""
     model = network()
