@@ -60,6 +60,7 @@ def test_an_expert_that_is_never_trained_is_told_of(
     (hit,) = train(tmp_path, model, steps).hits
     assert hit.step == told
     assert "2 parameters (experts.2.weight, experts.2.bias)" in hit.message
+    assert Path(__file__).name in hit.where, "where nothing reads it, the line of the update"
 
 
 # ----------------------------------------------------------------------------------- moving targets
