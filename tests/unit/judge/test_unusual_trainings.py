@@ -128,3 +128,25 @@ def test_gradients_that_vanish_with_depth(
     hits = with_depth(tmp_path, slope, rate, steps).hits
     assert [hit.step for hit in hits] == told
     assert all("gradients vanish with depth" in hit.message for hit in hits)
+
+
+# ----------------------------------------------------------------------------------- penalties
+
+
+@pytest.mark.parametrize(("strength", "told"), [(1.0, True), (1e-4, False)])
+def test_a_penalty_that_wins_over_the_errors(strength: float, told: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    nn.init.normal_(model[2].weight, std=0.02)  # it begins with guessing
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with watched(tmp_path, watch="LP steps_ge=60", on_hit="log", save_state="none") as found:
+        for _ in range(62):
+            x = torch.randn(32, 4)
+            penalty = sum(p.abs().sum() for p in model.parameters())
+            optimizer.zero_grad()
+            (F.cross_entropy(model(x), x[:, :3].argmax(1)) + strength * penalty).backward()
+            optimizer.step()
+    assert len(found.hits) == told
+    for hit in found.hits:
+        assert "nll_loss_forward, which is a part of the loss, has not fallen" in hit.message
+        assert Path(__file__).name in hit.where

@@ -8,6 +8,7 @@ from opscope.calls import Calls
 from opscope.events import GroupFact, Node, Phase
 from opscope.judge.condition import TRAINING, Condition, Parameter
 from opscope.judge.hits import Hit
+from opscope.judge.loss_series import ERRORS
 from opscope.judge.outcome import Params
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep, TrainingCheck
@@ -17,13 +18,6 @@ _ADAM = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")
 _BY_SIZE = (*_ADAM, "RMSprop")
 """Those whose update is about the learning rate, however large a gradient is."""
 _DECAY_IN_GRADIENT = ("Adam", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad", "Adadelta")
-_LOSSES = frozenset(
-    (
-        *("nll_loss", "nll_loss_forward", "nll_loss2d_forward", "cross_entropy_loss", "mse_loss"),
-        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss"),
-        *("l1_loss", "smooth_l1_loss"),
-    )
-)
 _LARGEST_RATE, _LARGEST_DECAY = 1.0, 1.0
 _REMEMBERING = (*_BY_SIZE, "Adadelta")
 _MADE_ANEW = 10
@@ -162,7 +156,7 @@ class OptimizerSettings(TrainingCheck):
 def _is_of_errors(step: SeenStep) -> bool:
     """Tell whether all losses are what functions make that measure errors."""
     nodes = [loss.node for loss in step.losses]
-    return bool(nodes) and all(node is not None and base_type(node) in _LOSSES for node in nodes)
+    return bool(nodes) and all(node is not None and base_type(node) in ERRORS for node in nodes)
 
 
 def _updating(calls: Calls, names: Sequence[str]) -> Node | None:
