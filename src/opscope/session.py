@@ -132,7 +132,7 @@ class Session:
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = framework.capture(pipeline, current_rank, keep_classes)
         self._connect(self._capture, pipeline)
-        self._capture.link_recorder(*self._recording.links)
+        self._capture.link_recorder(self._recording.link, self._recording.follow_capture)
         self._capture.start()
 
     def _connect(self, capture: Capture, pipeline: Pipeline) -> None:

@@ -69,6 +69,8 @@ class Program:
         self._device: DeviceMarks | None = None
         self._in_setup = True
         self._step = 0
+        self.finds_scopes = True
+        """False while the capture says which scope an operator is in."""
         self.on_step_end: Callable[[int], None] = lambda step: None
         self.on_network: Callable[[], None] = lambda: None
         """Called once, when the first network is about to be called."""
@@ -120,7 +122,7 @@ class Program:
         enter, leave = self._enter, self._leave
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling():
+            if _compiling() or (state.depth and not program.finds_scopes):
                 return original(module, *args, **kwargs)
             parent = state.scope
             scope = parent.children.get(id(module))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.names import ROOT, module_scope, parent_of
 from opscope.native import shared
 from opscope.record.edges import InputFrom, edges_of
 from opscope.record.lines import SourceLine, lines_of
@@ -241,11 +242,12 @@ class RingReader:
     def _operator(self, record: np.void, index: int) -> OperatorCall:
         names = self.names
         op = names.of(shared.NAME_OPERATOR, int(record["op"])) or "(unknown)"
-        scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
         phase = PHASES.get(int(record["phase"]), "forward")
         flags, end = int(record["flags"]), int(record["end"])
         number = int(record["node"]) - 1 if record["node"] else None
         node = "" if number is None else names.of(shared.NAME_NODE, number)
+        scope = module_scope(parent_of(node)) if node else ""
+        scope = scope or names.of(shared.NAME_SCOPE, int(record["scope"])) or ROOT
         made = OperatorCall(
             sequence=int(record["sequence"]),
             step=int(record["step"]),

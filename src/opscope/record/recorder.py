@@ -187,9 +187,9 @@ class Recorder:
     # ------------------------------------------------------------------ while training runs
 
     @property
-    def links(self) -> tuple[int, int]:
-        """Addresses of what natively takes an operator's node, and of what mutes; 0 for none."""
-        return self.writer.links() if hasattr(self.writer, "links") else (0, 0)
+    def link(self) -> int:
+        """The address of what native capture is to tell of operators; 0 for nothing."""
+        return self.writer.link() if hasattr(self.writer, "link") else 0
 
     def name_node(self, node: Node) -> None:
         """Name a call site that the capture has seen for the first time."""
