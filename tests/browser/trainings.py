@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from helpers.dumps import write_dump_config
-from helpers.forked import forked_opscope, launched
-from helpers.program import clean_environment
+from helpers.forked import Started, forked_opscope, launched
 from opscope.rundir.layout import run_key
 
 RUNS = ("bad", "dump", "pair", "grown")
@@ -138,12 +135,7 @@ class Slow:
         self._end = folder / "end"
         (folder / "slow.py").write_text(SLOW)
         words = ["run", "--run-dir", self.path, folder / "slow.py", self._end]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "opscope", *map(str, words)],
-            cwd=folder,
-            env=clean_environment(),
-            stderr=subprocess.DEVNULL,
-        )
+        self.process = Started("-m", "opscope", *words, cwd=folder, log=folder / "slow.log")
         self._wait_for(self.path / "run.json")
 
     def end(self) -> None:
