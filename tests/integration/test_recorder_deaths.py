@@ -17,6 +17,13 @@ from helpers.recordings import TRAIN, recording, written_report
 DOCS = (Path(__file__).parents[2] / "docs" / "recorder.md").read_text()
 LINE = 1 + TRAIN.splitlines().index("        h = last_op(h)  # where it dies")
 
+ENABLED = """
+import faulthandler, runpy, sys
+faulthandler.enable()
+sys.argv[:] = ["opscope", "run", "--no-stats", "train.py", "fault"]
+runpy.run_module("opscope", run_name="__main__", alter_sys=True)
+"""
+
 
 def train(folder: Path, how: str, *options: str, **environ: str) -> Done:
     """Run the training, which dies in this way, with nothing but the recorder on."""
@@ -172,6 +179,15 @@ def test_a_process_without_memory_to_export(tmp_path: Path) -> None:
     assert report["cause"] == "out of memory"
     assert report["last_op"]["op_type"] == "ward_last_op" and report["last_op"]["raised"]
     assert {path.name for path in recording(tmp_path).iterdir()} >= ALL
+
+
+def test_a_fault_that_another_handles_first(tmp_path: Path) -> None:
+    """Python's faulthandler, enabled before us, ends the process itself."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "first.py").write_text(ENABLED)
+    done = forked_python("first.py", cwd=tmp_path, MS_RDR_PATH=str(tmp_path))
+    assert done.returncode == -signal.SIGSEGV and "Segmentation fault" in done.stderr
+    assert written_report(recording(tmp_path))["cause"] == "SIGSEGV"
 
 
 def test_a_thread(tmp_path: Path) -> None:

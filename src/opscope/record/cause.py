@@ -106,10 +106,11 @@ def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -
     ended = any(marker.kind == shared.MARKER_FINISHED for marker in markers)
     after = " after the program had ended" if ended else ""
     if last.kind == shared.MARKER_SIGNAL:
+        if (raised := _raised(markers)) is not None:
+            return Cause(raised.kind, f"{raised.text}, then {name_of(last.number)}")
         return Cause(name_of(last.number), f"{name_of(last.number)}{after}{_address(last)}")
     if last.kind == shared.MARKER_EXCEPTION:
-        kind, _, message = last.text.partition(": ")
-        return of_exception(kind or "an exception", message)
+        return _of_marker(last)
     if last.kind == shared.MARKER_FAST_EXIT:
         if last.text:
             return Cause(EXEC, f"it replaced itself by another program: {last.text}")
@@ -120,6 +121,17 @@ def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -
     if code:
         return Cause(EXIT, f"it left with the code {code}")
     return Cause(FINISHED, "it ended normally")
+
+
+def _raised(markers: list[Marker]) -> Cause | None:
+    """The exception that training was ending with already; those of threads do not end it."""
+    found = [each for each in markers if each.kind == shared.MARKER_EXCEPTION and not each.number]
+    return _of_marker(found[0]) if found else None
+
+
+def _of_marker(marker: Marker) -> Cause:
+    kind, _, message = marker.text.partition(": ")
+    return of_exception(kind or "an exception", message)
 
 
 def of_handled_signal(ring: RingReader, end_ns: int, code: int = 0) -> Cause | None:

@@ -248,7 +248,7 @@ class Recorder:
         finally:
             self.writer.mute(-1)
         text = in_marker(self._exception["type"], self._exception["message"])
-        self.writer.mark(shared.MARKER_EXCEPTION, 0, text)
+        self.writer.mark(shared.MARKER_EXCEPTION, int(bool(thread)), text)
 
     # ------------------------------------------------------------------ the end
 

@@ -45,6 +45,8 @@ SIGNAL, EXIT, FINISHED = shared.MARKER_SIGNAL, shared.MARKER_EXIT, shared.MARKER
         ([(FINISHED, 0), (SIGNAL, signal.SIGSEGV)], "SIGSEGV"),
         ([(shared.MARKER_FAST_EXIT, 0)], "os._exit"),
         ([(shared.MARKER_EXCEPTION, 0)], "exception"),
+        ([(shared.MARKER_EXCEPTION, 0), (SIGNAL, signal.SIGTERM)], "exception"),
+        ([(shared.MARKER_EXCEPTION, 1), (SIGNAL, signal.SIGTERM)], "SIGTERM"),  # of a thread
     ],
 )
 def test_what_the_markers_say(marks: Marks, expected: str) -> None:
