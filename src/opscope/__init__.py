@@ -16,7 +16,7 @@ from opscope import early  # before anything that takes its time
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,7 @@ def start(
     save_state: str | int | None = None,
     record: bool | None = None,
     stats: bool | None = None,
+    extra_stats: str | Sequence[str] | None = None,
     write_run: bool = False,
     config: str | os.PathLike[str] | None = None,
     page: bool | None = None,
@@ -113,6 +114,7 @@ def start(
         "record": record is True,
         "no_record": record is False,
         "no_stats": stats is False,
+        "extra_stats": extra_stats,
         "write_run": write_run,
         "config": None if config is None else os.fspath(config),
         "no_page": page is False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 import unicodedata
 
 _LABEL = 10
@@ -55,6 +54,8 @@ def folded(line: str, width: int, indent: int) -> list[str]:
     if len(line) <= width:
         return [line]
     margin = " " * indent
+    import textwrap  # late: most processes have no sentence to fold
+
     lines = textwrap.wrap(
         line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )

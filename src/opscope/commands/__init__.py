@@ -7,7 +7,6 @@ Commands may import everything; nothing imports commands.
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import os
 import signal
@@ -84,9 +83,9 @@ def build_parser(verb: str = "") -> Parser:
 
 
 def _summary(verb: str) -> str:
-    """The first line of a verb's module, which is not loaded for it."""
-    text = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    """The first line of a verb's module, which is neither loaded nor parsed for it."""
+    with open(Path(__file__).with_name(f"{verb}.py"), encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -32,6 +32,7 @@ _OPTIONS = (
     ("--every", "N", "only one step in N (default: 1)"),
     ("--scope", "GLOB", "only operators whose scope matches, such as '*/conv3-Conv2d*'"),
     ("--include", "PHASES", "also dump and watch these phases: setup, data, eval"),
+    ("--extra-stats", "NAMES", "further statistics of every value, such as kurtosis,median_abs"),
     ("--budget", "SIZE", "how large a rank of the run may grow (default: 2GiB)"),
     ("--keep-runs", "N", "keep this many runs in ./opscope-runs (default: all)"),
     ("--watch", "WHAT", "watchpoints: none, recommended (default), a file or a specification"),

@@ -253,8 +253,10 @@ def _print_value(value: Data) -> None:
         print_line(f"  no numbers{never}")
         return
     several = ("pass",) if any(row["pass"] is not None for row in value["rows"]) else ()
-    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *_COUNTS)
-    lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
+    extra = dict.fromkeys(name for row in value["rows"] for name in row["extra"])
+    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *extra, *_COUNTS)
+    rows = [{**row, **dict.fromkeys(extra), **row["extra"]} for row in value["rows"]]
+    lines = [(row["step"], [row[name] for name in columns]) for row in rows]
     lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
     shown = [line for _, line in sorted(lines, key=lambda line: line[0])]
     print_table(columns, shown, spare=_SPARE)

@@ -386,7 +386,7 @@ def _shown_reach(data: dict[str, Any]) -> str:
             parts.append(f"{count} {word}{'s' if count > 1 else ''}")
     if reached["state"]:
         parts.append("the optimizer's state")
-    where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
+    where = ", ".join(parts) if parts else "no gradient, parameter or buffer"
     return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
 
 
