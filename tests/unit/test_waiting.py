@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import time
@@ -63,6 +64,13 @@ def test_where_nobody_looks_it_is_silent(capsys: pytest.CaptureFixture[str]) -> 
     with Waiting("checking", after=0):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_that_cannot_draw_a_line_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with redirect_stderr(Terminal()) as terminal, Waiting("checking", after=0):
+        time.sleep(0.05)
+    assert terminal.getvalue() == ""
 
 
 def test_one_within_another() -> None:
@@ -127,6 +135,6 @@ def test_building_shows_how_far_it_has_come(tmp_path: Path) -> None:
     done = in_terminal([sys.executable, "-m", "opscope.native"], tmp_path, environ)
     assert done.code == 0, done.text
     assert "\x1b[Knative code [####" in done.text
-    assert "%, 1 s" in done.text or "%, 2 s" in done.text or "%, 3 s" in done.text
+    assert re.search(r" %, [1-9]\d* s", done.text)  # on a busy machine many
     last = done.text.rsplit("\x1b[K", 1)[1]
     assert [line.split(":")[0] for line in last.splitlines()] == ["statistics", "hook", "recorder"]

@@ -23,6 +23,7 @@ from opscope.early import end_quietly, hear_again
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
 from opscope.regular import why
+from opscope.settings.checks import did_you_mean
 from opscope.spelling import spell_on
 from opscope.waiting import Waiting
 
@@ -146,11 +147,13 @@ def _look(words: list[str]) -> int:
 
 def _understood(words: list[str]) -> argparse.Namespace:
     """The words of a verb that reads; all that is wrong with them is said at once."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     parser = build_parser(words[0] if words else "")
-    if not words or words == ["help"]:
-        words = ["--help"]
+    words = words or ["--help"]
     if words[0].startswith("-") and words[0] not in parser.own_options():
-        raise OpscopeError(f"opscope has no option {words[0]}: options stand after a verb")
+        meant = did_you_mean(words[0], parser.own_options(), 0.8) or ": options stand after a verb"
+        raise OpscopeError(f"opscope has no option {words[0]}{meant}")
     args, unknown = parser.parse_known_args(words)
     if unknown and not any(word.startswith("-") for word in unknown):
         again = parser.again(args.verb, words[1:])

@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nothing(args: argparse.Namespace) -> str:
+    if not args.phase and not args.text:
+        return f"no operator of {args.run} is recorded"
     of_phase = f" of phase {args.phase}" if args.phase else ""
     matching = f" matches {args.text}" if args.text else " is there"
     return f"no operator{of_phase}{matching}; list them with: {typed('nodes', args.run)}"

@@ -17,9 +17,13 @@ _LINES = 40
 """So many scopes of a model are shown."""
 
 
-def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
-    """Print the curves, the model, what stands out and the hits."""
+def print_overview(
+    title: str, found: Mapping[str, Any], run: str, ending: Sequence[str] = ()
+) -> None:
+    """Print how it went, the curves, the model, what stands out and the hits."""
     print_line(title)
+    for line in ending:
+        print_wrapped(line)
     print_wrapped(found["sentence"])
     curves = found["curves"]
     for name, label in (("loss", "loss"), ("gradient_norm", "gradient norm")):

@@ -54,8 +54,14 @@ def recordings_in(root: Path) -> list[Path]:
 
 def _last(runs: list[Path], root: Path) -> Path:
     if not runs:
-        raise OpscopeError(f"there is no run in {root}")
+        raise OpscopeError(none_in(root))
     return runs[-1]
+
+
+def none_in(root: Path) -> str:
+    """Say that a directory has no run, and how to make one."""
+    how = "; `opscope run train.py` makes one" if str(root) == RUNS else ""
+    return f"there is no run in {root}{how}"
 
 
 def _ambiguous(text: str, matches: list[Path]) -> str:
@@ -67,7 +73,7 @@ def _missing(text: str, runs: list[Path], root: Path) -> str:
     if Path(text).exists():
         return f"{text} is no run: it has no {RUN_FILE}"
     if not runs:
-        return f"{text}: no such path, and there is no run in {root}"
+        return f"{text}: no such path, and {none_in(root)}"
     names = [run.name for run in runs]
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
     shown = [escaped(name) for name in close or names[: -_LISTED - 1 : -1]]

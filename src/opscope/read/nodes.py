@@ -119,8 +119,14 @@ def _graph(node: Node) -> str:
     return f"  (graph {node.graph})" if node.graph != TRAINING_GRAPH else ""
 
 
+def _modules(node: Node) -> list[str]:
+    """The names of the modules around a node, as their attributes are called: `conv3`."""
+    return [part.rpartition("-")[0] for part in node.name.split("/")[:-1] if "-" in part]
+
+
 def _missing(text: str, nodes: Collection[Node], run: str = "RUN") -> str:
-    names = {node.name: node.name for node in nodes}
+    names = {module: node.name for node in reversed([*nodes]) for module in _modules(node)}
+    names |= {node.name: node.name for node in nodes}
     names |= {last_parts(node.name, 2): node.name for node in nodes}
     names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=_CLOSE)
