@@ -19,7 +19,7 @@ from opscope.stats.record import OUTPUT
 _LAYERS = 3
 _EVERY = 5
 _LATER = 5
-"""Where they were sound before, it must last so many times as long: some batches teach nothing."""
+"""If they were sound before, it must last so many times as long: some batches teach nothing."""
 _LOSSES = 5
 _LEARNED = 0.5
 

@@ -15,7 +15,7 @@ Records = NDArray[np.void]
 _STEPS = 3
 """Over fewer steps nothing can be said to grow step by step."""
 _FAST, _STEPS_IF_FAST = 100.0, 2
-"""Where it grows as much as this in each, fewer are enough: there will be no more of them."""
+"""If it grows as much as this in each, fewer are enough: there will be no more of them."""
 _GROWTH = 100.0
 """By less than this, over all steps, nothing has diverged."""
 _PER_STEP = 1.5
