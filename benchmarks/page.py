@@ -199,7 +199,7 @@ def measure(server: Server, steps: int) -> None:
     memory = [server.own_mib()]
     with playwright.sync_playwright() as started:
         words = ["--headless", "--no-sandbox", "--disable-gpu"]
-        chromium = shutil.which("chromium") or "/usr/bin/chromium"
+        chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
         browser = started.chromium.launch(executable_path=chromium, args=words)
         page = browser.new_page(viewport={"width": 1280, "height": 720})
         page.goto(f"{server.address}&list=lines".replace("/run/", "/elsewhere/"))

@@ -187,7 +187,7 @@ def _browse(address: str, run: str, place: str) -> None:
     base = f"{address}/run/{run}?step=1&node={node}&token={TOKEN}"
     with sync_playwright() as started:
         browser = started.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"),
             args=["--headless", "--no-sandbox", "--disable-gpu"],
         )
         page = browser.new_page(viewport={"width": 1280, "height": 720})

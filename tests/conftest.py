@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections import defaultdict
 from unittest import mock
 
@@ -15,6 +16,10 @@ if importlib.util.find_spec("triton") and not torch.cuda.is_available():
     # when it likes to: the tests of kernels need it so.
     with mock.patch.dict(os.environ, TRITON_INTERPRET="1"):
         importlib.import_module("triton.language")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it runs in the background so; programs that tests start would be deaf.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MANY_CASES = 8
 

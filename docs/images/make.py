@@ -172,7 +172,8 @@ def main(wanted: list[str]) -> None:
             page = programs.serve("serve", "--debugger-port", training)
             words = ("run", "--server", f"127.0.0.1:{training}", "--wait", str(SCRIPT))
             chromium = started.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+                executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"),
+                args=["--no-sandbox"],
             )
             shown = chromium.new_page(viewport=SIZE, locale="en-GB")  # type: ignore[arg-type]
             at = Pictures(shown, wanted)

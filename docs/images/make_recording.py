@@ -95,7 +95,8 @@ def main() -> None:
         try:
             await_server(int(port))
             chromium = started.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+                executable_path=shutil.which("chromium") or shutil.which("chromium-headless-shell"),
+                args=["--no-sandbox"],
             )
             shown = chromium.new_page(viewport=SIZE, locale="en-GB")  # type: ignore[arg-type]
             key = run_key(folder / "nightly")

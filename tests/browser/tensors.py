@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +12,7 @@ import httpx
 import numpy as np
 
 from helpers.dumps import write_dump_config
-from helpers.forked import forked_opscope
-from helpers.program import clean_environment
+from helpers.forked import Started, forked_opscope
 from opscope.read.reader import open_reader
 from opscope.rundir.layout import run_key
 from opscope.server.hub import Hub
@@ -87,7 +84,7 @@ class Tensors:
         self._sock = listening_socket("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{self._sock.getsockname()[1]}"
         self._end = in_background(self.library, TOKEN, self._sock, Hub(self.library))
-        self._training: subprocess.Popen[bytes] | None = None
+        self._training: Started | None = None
         self.run, self.dump = run_key(folder / "run"), run_key(folder / "dump")
         self.live = run_key(own / "live")
         self.client = httpx.Client(
@@ -132,12 +129,9 @@ class Tensors:
         (self._own / "live.py").write_text(LIVE)
         words = ["--server", self.address.removeprefix("http://"), "--wait"]
         words += ["--run-dir", str(self._own / "live"), str(self._own / "live.py")]
-        self._training = subprocess.Popen(
-            [sys.executable, "-m", "opscope", "run", *words],
-            cwd=self._own,
-            env=clean_environment(OPSCOPE_TOKEN=TOKEN),
-            stderr=subprocess.DEVNULL,
-        )
+        words = ["-m", "opscope", "run", *words]
+        log = self._own / "live.log"
+        self._training = Started(*words, cwd=self._own, log=log, OPSCOPE_TOKEN=TOKEN)
         self.until(lambda rank: rank["state"] == "waiting")
 
 

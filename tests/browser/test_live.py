@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from browser.conftest import Looking
-from live.conftest import Process, Server, wait_for
+from live.conftest import Process, Ranks, Server, wait_for
 
 TRAIN = '''"""Trains until it is ended; takes the logarithm of zero in step 6."""
 
@@ -170,9 +169,8 @@ def test_two_ranks_are_held_together(
 ) -> None:
     (server.folder / "pair.py").write_text(PAIR)
     address = f"127.0.0.1:{server.debugger_port}"
-    watched = ["-m", "opscope", "run", "--server", address, "--wait", "pair.py"]
-    two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    process = started(server, processes, *two, *watched, program=(sys.executable,))
+    process = Ranks(server.folder, 2, "run", "--server", address, "--wait", "pair.py")
+    processes += process.ranks
     (run,) = wait_for(lambda: server.live_runs(), 60)
     page.open(f"/run/{run}")
     page.page.get_by_role("button", name="Use them", exact=True).click()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from helpers.dumps import write_dump_config
-from helpers.forked import forked_opscope, launched
-from helpers.program import clean_environment
+from helpers.forked import Started, forked_opscope, launched
 from opscope.rundir.layout import run_key
 
 RUNS = ("bad", "dump", "pair", "grown")
@@ -119,6 +116,7 @@ def make_runs(folder: Path) -> None:
     for name, text in scripts.items():
         (folder / f"{name}.py").write_text(text)
     words = ["--run-dir", folder / "bad", "--dump", write_dump_config(folder), "--write-run"]
+    words += ["--extra-stats", "kurtosis"]
     done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
     assert done.returncode == 3, done.stderr
     pair = launched("run", "--run-dir", folder / "pair", folder / "pair.py", cwd=folder)
@@ -137,12 +135,7 @@ class Slow:
         self._end = folder / "end"
         (folder / "slow.py").write_text(SLOW)
         words = ["run", "--run-dir", self.path, folder / "slow.py", self._end]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "opscope", *map(str, words)],
-            cwd=folder,
-            env=clean_environment(),
-            stderr=subprocess.DEVNULL,
-        )
+        self.process = Started("-m", "opscope", *words, cwd=folder, log=folder / "slow.log")
         self._wait_for(self.path / "run.json")
 
     def end(self) -> None:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +43,6 @@ class _Server:
         self, processes: Sequence[tuple[Words, dict[str, str]]], folder: Path, stdin: str = ""
     ) -> list[Done]:
         """Run processes, each by its words and variables, at the same time."""
-        assert self._process.stdin and self._process.stdout
         with tempfile.TemporaryDirectory() as around:
             asked = []
             for number, (words, environ) in enumerate(processes):
@@ -54,12 +56,31 @@ class _Server:
                         "files": [str(file) for file in files],
                     }
                 )
-            print(json.dumps(asked), file=self._process.stdin, flush=True)
-            codes = map(int, self._process.stdout.readline().split())
+            codes = map(int, self._answer(asked).split())
             return [
                 Done(each["words"], code, *(_text(file) for file in each["files"][1:]))
                 for each, code in zip(asked, codes, strict=True)
             ]
+
+    def start(self, words: Words, environ: dict[str, str], folder: Path, log: Path) -> int:
+        """Start a process that writes to a log, in a session of its own; its id."""
+        asked = {
+            "words": [str(word) for word in words],
+            "folder": str(folder),
+            "environ": environ,
+            "files": [os.devnull, str(log), str(log)],
+        }
+        return int(self._answer(asked))
+
+    def exit_code(self, child: int) -> int | None:
+        """The exit code of a started process, if it is over."""
+        answer = self._answer(child)
+        return None if answer == "running" else int(answer)
+
+    def _answer(self, question: object) -> str:
+        assert self._process.stdin and self._process.stdout
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return self._process.stdout.readline().strip()
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
@@ -80,6 +101,28 @@ def _the_server() -> _Server:
 
 def _text(file: str | list[str] | dict[str, str]) -> str:
     return Path(str(file)).read_text(errors="replace")
+
+
+class Started:
+    """A forked process that goes on, in a session of its own."""
+
+    def __init__(self, *words: str | Path, cwd: Path, log: Path, **environ: str) -> None:
+        log.touch()
+        self.pid = _the_server().start(words, environ, cwd, log)
+
+    def poll(self) -> int | None:
+        return _the_server().exit_code(self.pid)
+
+    def wait(self, seconds: float) -> int:
+        end = time.monotonic() + seconds
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired(str(self.pid), seconds)
+            time.sleep(0.01)
+        return code
+
+    def kill(self) -> None:
+        os.killpg(self.pid, signal.SIGKILL)
 
 
 def forked_python(*words: str | Path, cwd: Path, stdin: str = "", **environ: str) -> Done:

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from helpers.described import check_live_answer
+from helpers.forked import Started
 from helpers.program import clean_environment
 from opscope.commands import main
 from opscope.server.serve import listening_socket
@@ -76,17 +77,24 @@ def typed(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
 
 
 class Process:
-    """A program of opscope's under way."""
+    """A program of opscope's under way; what runs Python is forked, as importing torch is slow."""
+
+    process: Started | subprocess.Popen[bytes]
 
     def __init__(
         self, folder: Path, *words: str | Path, program: tuple[str, ...] = OPSCOPE, **env: str
     ) -> None:
         self.log = folder / f"{time.monotonic_ns()}.log"
+        environ = clean_environment(OPSCOPE_TOKEN=TOKEN, **env)
+        if program[0] == sys.executable:
+            words = (*program[1:], *words)
+            self.process = Started(*words, cwd=folder, log=self.log, **environ)
+            return
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*program, *map(str, words)],
                 cwd=folder,
-                env=clean_environment(OPSCOPE_TOKEN=TOKEN, **env),
+                env=environ,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -103,6 +111,31 @@ class Process:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
+
+
+class Ranks:
+    """The same program in several ranks, as torchrun starts it; each is forked."""
+
+    def __init__(self, folder: Path, count: int, *words: str | Path, **env: str) -> None:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        place |= {"WORLD_SIZE": str(count), "TORCHELASTIC_RESTART_COUNT": "0"}
+        place |= {"TORCHELASTIC_RUN_ID": f"{folder.name}-{time.monotonic_ns()}"} | env
+        self.ranks = [
+            Process(folder, *words, **place, RANK=str(rank), LOCAL_RANK=str(rank))
+            for rank in range(count)
+        ]
+
+    @property
+    def text(self) -> str:
+        return "".join(rank.text for rank in self.ranks)
+
+    def wait(self, seconds: float = 60) -> int:
+        """0 if all of them end so."""
+        return max(abs(rank.wait(seconds)) for rank in self.ranks)
+
+    def kill(self) -> None:
+        for rank in self.ranks:
+            rank.kill()
 
 
 class Server:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from live.conftest import Process, Server, free_port, wait_for
+from live.conftest import Process, Ranks, Server, free_port, wait_for
 
 DDP = """
 import os
@@ -45,23 +45,36 @@ dist.destroy_process_group()
 """
 
 
-@pytest.fixture
-def torchrun(tmp_path: Path, server: Server, started: list[Process]) -> Callable[..., Process]:
+Launched = Process | Ranks
+
+
+@pytest.fixture(params=["forked", pytest.param("torchrun", marks=pytest.mark.long)])
+def four_ranks(
+    request: pytest.FixtureRequest, tmp_path: Path, server: Server
+) -> Iterator[Callable[..., Launched]]:
     (tmp_path / "ddp.py").write_text(DDP)
+    launched: list[Launched] = []
 
-    def start(*options: str, steps: int = 100_000, bad: int = -1) -> Process:
+    def start(*options: str, steps: int = 100_000, bad: int = -1) -> Launched:
         address = f"127.0.0.1:{server.debugger_port}"
-        watched = ("run", "--server", address, *options, "ddp.py", str(steps), str(bad))
-        launcher = tmp_path / "launch.py"
-        launcher.write_text(
-            "import sys\nfrom torch.distributed.run import main\n"
-            f"sys.exit(main(['--standalone', '--nproc-per-node=4', '-m', 'opscope', *{watched!r}]))"
-        )
-        process = Process(tmp_path, launcher, program=(sys.executable,))
-        started.append(process)
-        return process
+        words = ("run", "--server", address, *options, "ddp.py", str(steps), str(bad))
+        by_torchrun = request.param == "torchrun"
+        found = torchrun(tmp_path, words) if by_torchrun else Ranks(tmp_path, 4, *words)
+        launched.append(found)
+        return found
 
-    return start
+    yield start
+    for each in launched:
+        each.kill()
+
+
+def torchrun(folder: Path, words: tuple[str, ...]) -> Process:
+    launcher = folder / "launch.py"
+    launcher.write_text(
+        "import sys\nfrom torch.distributed.run import main\n"
+        f"sys.exit(main(['--standalone', '--nproc-per-node=4', '-m', 'opscope', *{words!r}]))"
+    )
+    return Process(folder, launcher, program=(sys.executable,))
 
 
 def run_of(server: Server, before: set[str], count: int = 4) -> str:
@@ -72,9 +85,11 @@ def run_of(server: Server, before: set[str], count: int = 4) -> str:
     return str(wait_for(found, 90))
 
 
-def test_four_ranks_hold_at_the_same_step(server: Server, torchrun: Callable[..., Process]) -> None:
+def test_four_ranks_hold_at_the_same_step(
+    server: Server, four_ranks: Callable[..., Launched]
+) -> None:
     before = set(server.live_runs())
-    process = torchrun("--wait")
+    process = four_ranks("--wait")
     run = run_of(server, before)
     server.until(run, "waiting", 60)
     server.control(run, "step", count=3)
@@ -95,10 +110,10 @@ def test_four_ranks_hold_at_the_same_step(server: Server, torchrun: Callable[...
 
 
 def test_a_hit_on_one_rank_holds_all_before_the_update(
-    server: Server, torchrun: Callable[..., Process]
+    server: Server, four_ranks: Callable[..., Launched]
 ) -> None:
     before = set(server.live_runs())
-    process = torchrun("--on-hit", "pause", steps=30, bad=12)
+    process = four_ranks("--on-hit", "pause", steps=30, bad=12)
     run = run_of(server, before)
     ranks = server.until(run, "paused", 90)
     assert {rank["step"] for rank in ranks} == {12}

@@ -13,7 +13,8 @@ import pytest
 
 from helpers.program import clean_environment
 from helpers.terminal import in_terminal
-from opscope import waiting
+from opscope import commands, waiting
+from opscope.errors import OpscopeError
 from opscope.messages import say
 from opscope.waiting import Waiting
 
@@ -80,6 +81,20 @@ def test_what_is_said_meanwhile_has_a_line_of_its_own() -> None:
             until(terminal, "starting")
             say("something")
         assert "\r\x1b[Kopscope: something\n" in terminal.getvalue()
+
+
+def test_a_run_says_that_it_starts_before_anything_is_loaded_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build(verb: str) -> None:
+        until(terminal, "opscope: starting, 0 s")
+        raise OpscopeError("enough")
+
+    monkeypatch.setattr(commands, "SOON", 0)
+    monkeypatch.setattr(commands, "build_parser", build)
+    with redirect_stderr(Terminal()) as terminal:
+        assert commands.main(["run", "train.py"]) == 2
+    assert terminal.getvalue().endswith("\x1b[Kopscope: enough\n")
 
 
 def test_a_command_as_one_part_of_something(capsys: pytest.CaptureFixture[str]) -> None:

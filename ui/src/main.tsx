@@ -1,4 +1,5 @@
 // Starts the page.
+import "./state/scale"; // first: others measure how much room there is
 import { render } from "preact";
 import { App } from "./app";
 import { applyTheme } from "./state/theme";

@@ -16,15 +16,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import cell
-from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.messages import say
+from opscope.read.hit_rows import near
 from opscope.read.nodes import Address, choose_node, parse_address
 from opscope.rundir.layout import HIT_STATES
-from opscope.wording import counted
+from opscope.wording import counted, typed
 
 if TYPE_CHECKING:
     from opscope.read.hit_state import SavedTensor
@@ -117,7 +118,7 @@ def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
         for node in others[:_OTHERS]:
             print_line(f"  {node.id:>6}  {fitted(node.name, 10)}")
         if len(others) > _OTHERS:
-            print_line(f"  all of them: opscope nodes {args.run} {args.node}")
+            print_line(f"  all of them: {typed('nodes', args.run, args.node)}")
 
 
 def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
@@ -234,8 +235,10 @@ def _print_value(value: Data) -> None:
         print_line(f"  no numbers{never}")
         return
     several = ("pass",) if any(row["pass"] is not None for row in value["rows"]) else ()
-    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *_COUNTS)
-    lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
+    extra = dict.fromkeys(name for row in value["rows"] for name in row["extra"])
+    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *extra, *_COUNTS)
+    rows = [{**row, **dict.fromkeys(extra), **row["extra"]} for row in value["rows"]]
+    lines = [(row["step"], [row[name] for name in columns]) for row in rows]
     lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
     shown = [line for _, line in sorted(lines, key=lambda line: line[0])]
     print_table(columns, shown, spare=_SPARE)

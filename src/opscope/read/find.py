@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from opscope.dump.layout import METADATA
 from opscope.errors import OpscopeError
 from opscope.escapes import escaped
-from opscope.read.dump import is_dump
-from opscope.rundir.layout import RUN_FILE, RUNS
+from opscope.regular import is_directory
+from opscope.rundir.layout import RUN_FILE, RUNS, rank_directories
 from opscope.rundir.retention import runs_in
 
 LAST = "last"
@@ -33,6 +34,13 @@ def find_run(text: str, root: Path = Path(RUNS)) -> Path:
 def is_run(path: Path) -> bool:
     """Tell whether a path is a run directory."""
     return (path / RUN_FILE).is_file()
+
+
+def is_dump(path: Path) -> bool:
+    """Tell whether a path is a dump, or one rank of it."""
+    if is_directory(path / METADATA):
+        return True
+    return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
 
 
 def recordings_in(root: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from opscope.errors import OpscopeError
 from opscope.escapes import escaped
 from opscope.events import IO, TRAINING_GRAPH, Node, Phase
 from opscope.names import ROOT, ends_with, last_part, last_parts
+from opscope.wording import typed
 
 _SHOWN = 20
 _CLOSE = 0.65
@@ -123,7 +124,7 @@ def _missing(text: str, nodes: Collection[Node], run: str = "RUN") -> str:
     names |= {last_parts(node.name, 2): node.name for node in nodes}
     names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=_CLOSE)
-    every = f"list them with: opscope nodes {run}"
+    every = f"list them with: {typed('nodes', run)}"
     if not close:
         return f"no node matches {text}; {every}"
     found = dict.fromkeys(f"  {escaped(names[c])}" for c in close)

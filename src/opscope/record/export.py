@@ -32,6 +32,12 @@ MEMORY_FILE = "mem_address_list.txt"
 STEPS_FILE = "steps.jsonl"
 _PATIENCE_S = 30.0
 BATCH_FILE, RANDOM_FILE = "batch.safetensors", "rng.safetensors"
+MADE_FILES = (
+    *("report.md", "report.html", REPORT_FILE, MEMORY_FILE, STEPS_FILE, BATCH_FILE, RANDOM_FILE),
+    *(f"graph_{number}.{kind}" for number in range(4) for kind in ("ir", "pb")),
+    *(f"graph_exec_order.{number}.txt" for number in range(4)),
+)
+"""The files that are made of a ring, also of one whose training hung, went on and ended well."""
 
 
 def export_ring(

@@ -33,6 +33,7 @@ from opscope.capture.recognising import (
 from opscope.capture.scopes import Scope
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
+from opscope.interruptions import is_of_script
 from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
@@ -149,7 +150,9 @@ class Program:
         """Whatever fails on our side is told once."""
         try:
             function(*args)
-        except Exception as error:  # noqa: BLE001 - recording must never end training
+        except Exception as error:
+            if is_of_script(error):
+                raise
             say_once(f"the recorder cannot note everything: {type(error).__name__}: {error}")
 
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
-from opscope.names import ROOT, module_scope, parent_of
+from opscope.names import GRADIENTS, ROOT, module_scope, node_name, parent_of
 from opscope.native import shared
 from opscope.record.edges import InputFrom, edges_of
 from opscope.record.lines import SourceLine, lines_of
@@ -273,8 +273,9 @@ class RingReader:
             node=number,
             inputs=() if number is None else self._inputs_of(number),
         )
-        before = "Gradients/" if phase == "backward" else ""
-        object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
+        before = GRADIENTS if phase == "backward" else ""
+        own = node_name(f"{before}{scope}", made.op_type, index)
+        object.__setattr__(made, "name", node or own)
         return made
 
     def _lines_of(self, site: int, node: int | None) -> tuple[SourceLine, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +17,7 @@ from made_run import SCRIPT, write_run
 
 import opscope
 from opscope import waiting
+from opscope.closing_lines import say_next_of_run
 from opscope.commands import VERBS, main
 from opscope.commands.plot import plot
 from opscope.read.reader import open_reader
@@ -245,3 +247,19 @@ def test_the_list_of_verbs_needs_none_of_them() -> None:
     asked = "import sys; from opscope.commands import main; main(['nods']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert not {"numpy", "opscope.session", "opscope.commands.run"} & set(done.stdout.split())
+
+
+def test_a_command_that_is_named_works_as_it_stands(capsys: Any) -> None:
+    """Also where the path of the run has blanks in it."""
+    Path("opscope-runs/net-1").rename("opscope-runs/my net")
+    for words in (
+        ["show", "opscope-runs/my net", "nope"],
+        ["nodes", "opscope-runs/my net", "nope"],
+    ):
+        assert main(words) == 2
+        hint = capsys.readouterr().err.partition("list them with: opscope ")[2]
+        assert main(shlex.split(hint)) == 0
+        assert "fc-Linear" in capsys.readouterr().out
+    say_next_of_run(Path("opscope-runs/my net"), is_whole=True, has_hits=False)
+    hint = capsys.readouterr().err.partition("next: opscope ")[2]
+    assert main(shlex.split(hint)) == 0

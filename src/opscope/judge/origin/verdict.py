@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.calls import moment
+from opscope.cells import cell_of
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.arrival import bad_lasting_values
@@ -293,9 +294,9 @@ def shown_path(path: str) -> str:
 
 
 def shown_place(where: str) -> str:
-    """`file:line` with a short path."""
+    """`file:line` with a short path, or `In[3]:line` of a cell of this notebook."""
     file, _, line = where.rpartition(":")
-    return f"{shown_path(file)}:{line}" if file else where
+    return f"{cell_of(file) or shown_path(file)}:{line}" if file else where
 
 
 def text(data: dict[str, Any]) -> list[str]:
