@@ -17,7 +17,7 @@ from opscope.views.source_view import nodes_by_line
 if TYPE_CHECKING:
     from opscope.views.source_answers import LineTrends
 
-Places = NDArray[np.int64]
+LinePlaces = NDArray[np.int64]
 LineColumn = tuple[NDArray[np.float64], NDArray[np.int64]]
 """The largest |x| of every line in one step, NaN where there is none; and its bad values."""
 
@@ -43,9 +43,9 @@ def _cell(value: float) -> float | None:
 
 
 def _column_of(
-    view: RankView, file: str, step: int, lines: int, place_of_node: Places
+    view: RankView, file: str, step: int, lines: int, place_of_node: LinePlaces
 ) -> LineColumn:
-    """What a step says of every line; of the last step it may still change."""
+    """The numbers of a step for every line; those of the last step may still change."""
 
     def make() -> LineColumn:
         return _column(view.rows(step), lines, place_of_node)
@@ -55,7 +55,7 @@ def _column_of(
     return view.lasting(("lines", file, step, len(place_of_node)), make)
 
 
-def _column(rows: Records, lines: int, place_of_node: Places) -> LineColumn:
+def _column(rows: Records, lines: int, place_of_node: LinePlaces) -> LineColumn:
     values, bad = np.full(lines, np.nan), np.zeros(lines, np.int64)
     rows = taken(rows, (rows["io"] == OUTPUT) & (rows["node"] < len(place_of_node)))
     places = place_of_node[rows["node"]]
@@ -65,7 +65,7 @@ def _column(rows: Records, lines: int, place_of_node: Places) -> LineColumn:
     return values, bad
 
 
-def _places(view: RankView, file: str) -> tuple[list[int], Places]:
+def _places(view: RankView, file: str) -> tuple[list[int], LinePlaces]:
     """The lines of a file that have operators, and for each node the place of its line or -1."""
     by_line = nodes_by_line(view).get(file, {})
     lines = sorted(by_line)
