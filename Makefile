@@ -17,6 +17,7 @@ PART := PYTHONPATH=src $(PYTHON) -c "import sys; from opscope.waiting import mai
 WITHOUT_NATIVE := $(patsubst %,tests/integration/test_%.py,arrival backward_truth bit_identity given_numbers \
 	inplace observing optimizers passes several_optimizers steps_counted torch_func user_modes views \
 	watch watch_numbers)
+WITHOUT_LOG := $(VENV)/without-native.log
 ALL_WITHOUT_NATIVE := $(patsubst %,--ignore-glob="tests/integration/test_%.py",api check config_errors cuda* \
 	data_loader_workers doctor_program dump_* endings faults healthy hogwild ipython_extension log_files \
 	many_operators mem_reuse native_hook* other_libraries print pytest_plugin record* run_fidelity \
@@ -67,11 +68,16 @@ lint: $(PACKAGES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Browser and page are set up while packages are, and native code is built while lint looks.
+# Browser and page are set up while packages are, and native code is built while lint looks. Tests
+# wait for other processes a good deal, so more of them run than a small machine has cores; what runs
+# without native code does so meanwhile, and tells how it went at the end.
 test:
 	@$(MAKE) --no-print-directory --jobs=4 --output-sync=line setup lint
-	$(BIN)/pytest -n 4 -m "not long"
-	OPSCOPE_NATIVE=0 $(BIN)/pytest -n 4 -m "not long" $(WITHOUT_NATIVE)
+	@OPSCOPE_NATIVE=0 $(BIN)/pytest -n 1 -m "not long" $(WITHOUT_NATIVE) >$(WITHOUT_LOG) 2>&1 & \
+		other=$$!; trap 'kill $$other' INT TERM; \
+		echo '$(BIN)/pytest -n 5 -m "not long"'; $(BIN)/pytest -n 5 -m "not long"; code=$$?; \
+		wait $$other || code=1; \
+		echo "without native code:"; cat $(WITHOUT_LOG); exit $$code
 
 test-long: $(READY)
 	@$(PART) "packages of other libraries" $(BIN)/python $(PIP) -c constraints.txt -e ".[dev,others]"

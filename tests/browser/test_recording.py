@@ -117,7 +117,7 @@ def test_the_list_of_runs_and_a_run_lead_there(looking: Looking, left: Left) -> 
 def test_it_says_how_it_ended_and_shows_all_that_is_left(looking: Looking, left: Left) -> None:
     looking.open(f"/recording/{run_key(left.run)}")
     ending = looking.see(".ending").inner_text()
-    assert "killed from outside (SIGKILL" in ending and "step 3" in ending
+    assert "Killed from outside\n\n(SIGKILL" in ending and "step 3" in ending
     assert f"Default/network-{HOSTILE_CLASS}/ward_last_op-op0" in ending.replace("\n", "")
     assert f"train.py:{LINE}" in ending and "h = last_op(h)  # where it dies" in ending
     looking.see(".operatorpanel .became.flight", "in flight")

@@ -248,6 +248,7 @@ const TEXTS = {
   ],
   no_source: ["This recording keeps no copy of the file.", "此记录没有保存该文件的副本。"],
   outside_files: ["No line of your own files led to this operator.", "没有用户代码行通向该算子。"],
+  line_called: ["{0} called from it", "由它调用 {0} 个"],
   line_nodes: ["Operators of line {0}", "第 {0} 行的算子"],
   open_editor: ["Open in editor", "在编辑器中打开"],
   col_line: ["line", "行"],

@@ -77,9 +77,9 @@ def heat_map(
 
 
 def _column_of(view: RankView, tree: ScopeTree, step: int, stat: str) -> ScopeColumn:
-    """One column; those of steps that are over are kept, as a run that goes on is asked often."""
+    """One column; those of steps that are over stay, as a run that goes on is asked often."""
     if step == view.recorded_steps[-1]:
-        return _column(tree, view.rows(step), stat)
+        return view.once(f"last column, {stat}", lambda: _column(tree, view.rows(step), stat))
     key = ("heat", stat, step, len(tree.names))
     return view.lasting(key, lambda: _column(tree, view.rows(step), stat))
 
@@ -90,8 +90,8 @@ def _cell(value: float) -> float | None:
 
 def _chosen_scopes(view: RankView, scope: str, depth: int) -> list[int]:
     """Scopes below one, each before those in it, otherwise in the order of their first node."""
-    tree = view.scopes
-    if scope not in tree.names:
+    tree, here = view.scopes, view.scope_number(scope)
+    if here is None:
         raise OpscopeError(f"there is no scope {scope}")
     first = view.once("first nodes", lambda: _first_nodes(tree))
     found: list[int] = []
@@ -103,7 +103,7 @@ def _chosen_scopes(view: RankView, scope: str, depth: int) -> list[int]:
             for child in sorted(tree.children(number), key=lambda child: first[child]):
                 add(child, left - 1)
 
-    add(tree.names.index(scope), depth)
+    add(here, depth)
     return found
 
 

@@ -145,7 +145,8 @@ def _bad_values(ranks: Sequence[_OfRank], step: int) -> RankDifference | None:
     first = min(found)
     node = _view(ranks, first.rank).nodes[first.node]
     others = len(ranks) - len(found)
-    where = f"{others} of {len(ranks)} ranks have none in this step" if others else "as on all"
+    has = "has" if others == 1 else "have"
+    where = f"{others} of {len(ranks)} ranks {has} none in this step" if others else "as on all"
     return _difference("not_finite", step, first.rank, node, "", f"NaN or Inf; {where}")
 
 

@@ -63,6 +63,9 @@ class RankView:
         self.rank = rank
         self.recorded = reader.recording.rank(rank)
         self._lock = threading.Lock()
+        self.sketching = threading.Lock()
+        """Held for each step that a sketch over all steps goes through, by one thread at a time:
+        whoever asks for less then shares the interpreter with one of them, not with all."""
         self._numbers: OrderedDict[int, NodeNumbers] = OrderedDict()
         self._scopes: OrderedDict[int, Aggregates] = OrderedDict()
         self._lasting: OrderedDict[Hashable, Any] = OrderedDict()
@@ -89,7 +92,13 @@ class RankView:
 
     def lasting(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """Make something once that no later step changes; of many, keep the latest."""
-        found: _T = _kept(self._lasting, self._lock, key, make, _LASTING_KEPT)
+        with self._lock:
+            if key in self._lasting:
+                self._lasting.move_to_end(key)
+                known: _T = self._lasting[key]
+                return known
+        with self.sketching:  # another thread may have made it meanwhile
+            found: _T = _kept(self._lasting, self._lock, key, make, _LASTING_KEPT)
         return found
 
     @property
@@ -158,6 +167,12 @@ class RankView:
     def scopes(self) -> ScopeTree:
         """The scopes as a tree."""
         return self.reader.scopes(self.rank)
+
+    def scope_number(self, name: str) -> int | None:
+        """The number of a scope in `scopes`; None if there is no such scope."""
+        tree = self.scopes
+        numbers = self.once("scope numbers", lambda: {n: i for i, n in enumerate(tree.names)})
+        return numbers.get(name)
 
     @property
     def hits(self) -> Sequence[Mapping[str, Any]]:

@@ -115,8 +115,7 @@ class _Drawing:
             return None
         number = f"o:{source.kind}:{source.name}"
         if number not in self.boxes:
-            label = source.name.rpartition(".")[2] or source.kind
-            self.boxes[number] = _box(number, "outside", label, source.name, source.kind, "")
+            self.boxes[number] = _outside_box(number, source)
         return self.boxes[number]
 
     def _count(self, box: Box, node: Node) -> None:
@@ -152,6 +151,14 @@ def _measure(box: Box, nodes: NDArray[np.int64], numbers: NodeNumbers) -> None:
     box["max"] = float(np.fmax.reduce(numbers.max[nodes]))
     box["mean_abs"] = float(np.fmax.reduce(numbers.mean_abs[nodes]))
     box["zero_share"] = float(numbers.zero[nodes].sum() / max(1, numbers.elements[nodes].sum()))
+
+
+def _outside_box(number: str, source: Outside) -> Box:
+    """A batch has numbers for names: they say nothing without what is before them."""
+    is_batch = source.kind == "batch"
+    label = source.name if is_batch else source.name.rpartition(".")[2]
+    detail = source.kind if is_batch else source.name
+    return _box(number, "outside", label or source.kind, detail, source.kind, "")
 
 
 def _box(number: str, kind: str, label: str, detail: str, phase: str, scope: str) -> Box:

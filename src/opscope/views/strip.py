@@ -99,9 +99,10 @@ def _norms_by_step(
     for step in missing:
         if time.monotonic() > end:
             break
-        rows = view.rows(step)
-        rows = taken(rows, np.flatnonzero(of_node[rows["node"]] >= 0))
-        square = float(_last_of_each(rows, of_node)[3].sum())
+        with view.sketching:
+            rows = view.rows(step)
+            rows = taken(rows, np.flatnonzero(of_node[rows["node"]] >= 0))
+            square = float(_last_of_each(rows, of_node)[3].sum())
         yield step, math.sqrt(square) if len(rows) else None
 
 

@@ -24,12 +24,10 @@ _LAST = (Phase.SETUP, Phase.DATA)
 
 def branch(view: RankView, scope: str = "", step: int | None = None) -> Branch:
     """List what is directly in a scope, with the numbers of a step; the root has no name."""
-    tree = view.scopes
-    numbers = {name: number for number, name in enumerate(tree.names)}
+    tree, here = view.scopes, view.scope_number(scope)
     at = view.step_at(step)
-    if scope not in numbers:
+    if here is None:
         return {"scope": scope, "step": at, "scopes": [], "nodes": []}
-    here = numbers[scope]
     hits = view.hits_by_node()
     return {
         "scope": scope,

@@ -48,9 +48,8 @@ export function TopBar({ children, onHelp }: { children?: ComponentChildren; onH
       <StepField />
       <State />
       {children}
-      <span class="grow" />
+      <Facts />
       <Search />
-      <Versions />
       <Switches />
       <button class="quiet" onClick={onHelp} title={t("help")} aria-label={t("help")}>
         ?
@@ -77,16 +76,19 @@ function State() {
   );
 }
 
-function Versions() {
-  const { run } = useLooking();
-  if (!run) return null;
-  const words = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
-  const { device, torch } = run.versions;
-  if (!words.length) return null;
+/** The process, its device and versions, as far as there is room. */
+function Facts() {
+  const { place, run } = useLooking();
+  const rank = run?.ranks.find((found) => found.rank === place.rank);
+  const { device, torch } = run?.versions ?? {};
+  const process = rank?.host && `${rank.host}${rank.pid ? ` · pid ${rank.pid}` : ""}`;
+  const all = Object.entries(run?.versions ?? {}).map(([name, version]) => `${name} ${version}`);
+  const shown = [process, device, torch && `torch ${torch}`].filter(Boolean);
   return (
-    <span class="versions" title={words.join("\n")}>
-      {device ? `${device} · ` : ""}
-      {torch ? `torch ${torch}` : words[0]}
+    <span class="process grow" title={[process, ...all].filter(Boolean).join("\n")}>
+      {shown.map((fact) => (
+        <span key={fact}>{fact}</span>
+      ))}
     </span>
   );
 }

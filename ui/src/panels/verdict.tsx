@@ -36,12 +36,17 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
     else go({ step, ...change });
   };
   return (
-    <section class={wrong ? "verdict wrong" : "verdict calm"} aria-label="verdict">
+    <section
+      class={`verdict ${wrong ? "wrong" : "calm"} ${place.why && wrong ? "open" : ""}`}
+      aria-label="verdict"
+    >
       <div class="sentence">
         <span class={run?.lacks.hits ? "mark faint" : "mark"} aria-hidden="true">
           {wrong ? "▲" : run?.lacks.hits ? "–" : "✓"}
         </span>
-        <p title={verdict.sentence}>{sentence(verdict, story, t)}</p>
+        <p title={verdict.sentence}>
+          {sentence(verdict, story, wrong && (run?.ranks.length ?? 1) > 1 ? place.rank : null, t)}
+        </p>
         {others.map((rank) => (
           <button key={rank.rank} onClick={() => go({ rank: rank.rank, step: null, node: null })}>
             {t("rank")} {rank.rank} <span class="hits">{brief(rank.hits)}</span>
@@ -76,11 +81,19 @@ export function VerdictBar({ answer }: { answer: Answer<Verdict> }) {
   );
 }
 
-function sentence(verdict: Verdict, story: Story | null, t: Texts) {
+/** What is wrong; the rank is named where there are several. */
+function sentence(verdict: Verdict, story: Story | null, rank: number | null, t: Texts) {
+  const whose = rank !== null && (
+    <>
+      {" "}
+      · {t("rank")} {rank}
+    </>
+  );
   if (story) {
     return (
       <>
-        <b>{t("v_nonfinite", story.step)}</b> · {t("v_began", "")}
+        <b>{t("v_nonfinite", story.step)}</b>
+        {whose} · {t("v_began", "")}
         <code>{story.op_type || story.name}</code>
         {story.where && (
           <>
@@ -97,6 +110,7 @@ function sentence(verdict: Verdict, story: Story | null, t: Texts) {
     return (
       <>
         <b>{first.message}</b> · {t("step")} {first.first_step}
+        {whose}
         {first.where && (
           <>
             {" "}

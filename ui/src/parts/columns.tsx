@@ -15,7 +15,7 @@ type SideName = "left" | "right";
 /** On wide screens the lists and details are wider as well, on narrow ones narrower. */
 const room = (): number => document.querySelector("#page")?.clientWidth ?? innerWidth;
 const USUAL = {
-  left: Math.round(Math.min(560, Math.max(Math.min(262, room() * 0.205), room() * 0.145))),
+  left: Math.round(Math.min(560, Math.max(Math.min(280, room() * 0.219), room() * 0.15))),
   right: Math.round(Math.min(720, Math.max(Math.min(336, room() * 0.2625), room() * 0.19))),
 };
 const LEAST = 180;

@@ -10,11 +10,12 @@ import { causeName, useRecordingTexts, type RecordingTexts } from "./texts";
 export function Ending({ recording, rank }: { recording: RecordingFacts; rank: EndedRank }) {
   const r = useRecordingTexts();
   const many = recording.world_size > 1;
+  const cause = causeName(r, rank.cause);
   return (
     <section class="ending" aria-label={r("how_it_ended")}>
       <header>
-        <h2>{causeName(r, rank.cause)}</h2>
-        <p class="causetext">{rank.cause_text}</p>
+        <h2>{cause}</h2>
+        <p class="causetext">{beyond(cause, rank.cause_text)}</p>
         <span class="grow" />
         <CopyMenu json={() => recording} python={() => reportCode(recording.path)} />
       </header>
@@ -37,6 +38,11 @@ export function Ending({ recording, rank }: { recording: RecordingFacts; rank: E
       {recording.absent.length > 0 && <p class="faint">{r("absent_ranks", recording.absent.join(", "))}</p>}
     </section>
   );
+}
+
+/** What a text says beyond a title that it begins with. */
+function beyond(title: string, text: string): string {
+  return text.toLowerCase().startsWith(title.toLowerCase()) ? text.slice(title.length).trim() : text;
 }
 
 function LastOperator({ found, at }: { found: RecordedOperator; at: number }) {

@@ -19,7 +19,7 @@ export function GraphView() {
   const { place, run, moving, verdict } = useLooking();
   const origin = verdict?.story?.node;
   const node = useAnswer<NodeDetails>(
-    place.node === null || place.scope !== null
+    place.node === null
       ? null
       : aboutStep(place, `nodes/${place.node}`, { pass: place.pass || null }),
     false,
@@ -67,7 +67,7 @@ export function GraphView() {
       </div>
       {drawn ? (
         drawn.graph.boxes.length ? (
-          <Drawing drawn={drawn} tools={<Tools />} path={path}>
+          <Drawing drawn={drawn} tools={<Tools />} path={path} within={own}>
             {path && <PathPanel path={path} />}
           </Drawing>
         ) : (

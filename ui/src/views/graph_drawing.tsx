@@ -1,7 +1,7 @@
 // The drawing of a laid-out graph: zoom, pan, fit, and the paths of what is selected.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Edge, NodePath } from "../api/types";
+import type { Box, Edge, NodePath } from "../api/types";
 import { pointIn } from "../parts/screen";
 import { useSize } from "../parts/width";
 import { useLooking } from "../state/looking";
@@ -13,8 +13,9 @@ import { GraphLegend } from "./graph_legend";
 import { MiniMap, type View } from "./graph_minimap";
 import type { Drawn } from "./layout";
 
-/** Room above the drawing. */
+/** Room above the drawing, and below it for the legend. */
 const ABOVE = 8;
+const BELOW = 34;
 /** Room for the list of a path, beside the drawing. */
 const LIST = 266;
 
@@ -23,10 +24,12 @@ interface Props {
   tools: ComponentChildren;
   /** What to show the way of, through whichever boxes it goes. */
   path: NodePath | undefined;
+  /** The scope of the selected node, once it is known. */
+  within: string | undefined;
   children: ComponentChildren;
 }
 
-export function Drawing({ drawn, tools, path: way, children }: Props) {
+export function Drawing({ drawn, tools, path: way, within, children }: Props) {
   const t = useTexts();
   const { place } = useLooking();
   const { graph, layout } = drawn;
@@ -34,25 +37,26 @@ export function Drawing({ drawn, tools, path: way, children }: Props) {
   const [view, setView] = useState<View>({ x: 0, y: 0, zoom: 1 });
   const [over, setOver] = useState<string | null>(null);
   const [menu, setMenu] = useState<MenuPlace | null>(null);
-  const chosen = graph.boxes.find((one) => one.node !== null && one.node === place.node)?.id ?? null;
+  const chosen = boxOf(graph.boxes, place.node, within);
   const beside = way ? Math.min(LIST, width / 2) : 0;
   const middle = (width + beside) / 2;
   const fit = (): void => {
     if (!width) return;
-    const zoom = Math.min(1.25, (width - beside) / layout.width, height / layout.height);
+    const zoom = Math.min(1.25, (width - beside) / layout.width, (height - BELOW) / layout.height);
     const readable = Math.max(zoom, 0.9);
     const at = chosen && zoom < readable ? layout.boxes[chosen] : undefined;
-    const top = at ? height / 2 - at.y * readable : Math.max(ABOVE, (height - layout.height * readable) / 2);
+    const top = at ? height / 2 - at.y * readable : Math.max(ABOVE, (height - BELOW - layout.height * readable) / 2);
     const left = middle - (at ? at.x : layout.width / 2) * readable;
     setView({ x: left, y: top, zoom: readable });
   };
   const whole = (): void => {
-    const zoom = Math.min(1.25, (width - beside) / layout.width, height / layout.height);
-    setView({ x: middle - (layout.width * zoom) / 2, y: (height - layout.height * zoom) / 2, zoom });
+    const zoom = Math.min(1.25, (width - beside) / layout.width, (height - BELOW) / layout.height);
+    setView({ x: middle - (layout.width * zoom) / 2, y: (height - BELOW - layout.height * zoom) / 2, zoom });
   };
   useEffect(fit, [layout, width > 0, height > 0, beside > 0]);
   const toChosen = (): void => {
-    const at = chosen ? layout.boxes[chosen] : undefined;
+    const isOpen = graph.boxes.some((one) => one.id === chosen && one.node !== null);
+    const at = chosen && isOpen ? layout.boxes[chosen] : undefined;
     if (at) setView((old) => ({ ...old, x: middle - at.x * old.zoom, y: height / 2 - at.y * old.zoom }));
     else go({ scope: null });
   };
@@ -164,6 +168,15 @@ export function Drawing({ drawn, tools, path: way, children }: Props) {
       </div>
     </>
   );
+}
+
+/** The box of a node, or the closed scope that it lies in. */
+function boxOf(boxes: Box[], node: number | null, scope: string | undefined): string | null {
+  if (node === null) return null;
+  const own = boxes.find((one) => one.node === node);
+  const around = (one: Box): boolean =>
+    one.kind === "scope" && (scope === one.scope || (scope?.startsWith(`${one.scope}/`) ?? false));
+  return (own ?? boxes.find(around))?.id ?? null;
 }
 
 const keyOf = (edge: { start: string; end: string }): string => `${edge.start}→${edge.end}`;

@@ -6,16 +6,23 @@ import type { LaidOut, LayoutTask } from "./layout_worker";
 
 export const BOX_HEIGHT = 40;
 
+const NUMBER = " · max 12.345";
+
+const placeOf = (box: Box): string =>
+  box.kind === "node" ? box.detail : box.nodes ? `${box.nodes} ops` : "";
+
 /** The second line of a box. */
 export function boxDetail(box: Box): string {
   if (box.kind === "outside") return box.detail;
-  const place = box.kind === "node" ? box.detail : box.nodes ? `${box.nodes} ops` : "";
+  const place = placeOf(box);
   if (box.bad) return [Number(box.nan) ? "NaN" : "Inf", place].filter(Boolean).join(" · ");
   return [place, box.max === null ? "" : `max ${short(box.max)}`].filter(Boolean).join(" · ");
 }
 
+/** How wide a box is; its numbers may change, and must not make it wider than it was laid out. */
 export function boxWidth(box: Box): number {
-  const letters = Math.min(30, Math.max(box.label.length, Math.min(boxDetail(box).length, 32) * 0.84));
+  const detail = box.kind === "outside" ? box.detail.length : placeOf(box).length + NUMBER.length;
+  const letters = Math.min(30, Math.max(box.label.length, Math.min(detail, 32) * 0.84));
   const mark = box.kind === "scope" || box.kind === "elsewhere" ? 16 : 0;
   return Math.max(84, letters * 7.3 + 22 + mark);
 }

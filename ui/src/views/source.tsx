@@ -85,9 +85,9 @@ function FileText({ file, line }: { file: string; line: number }) {
   const trends = useTrends(file);
   const beside = useMemo(() => marksOf(source), [source]);
   if (!source) return <Waiting answer={answer} />;
-  const { marks, largest, numbers } = beside;
+  const { marks, largest, numbers, hasGradients } = beside;
   return (
-    <>
+    <div class={hasGradients ? "srcfile" : "srcfile nograd"}>
       <div class="srchead">
         <span class="col lineno">{t("col_line")}</span>
         <span class="col ops">{t("col_ops")}</span>
@@ -125,7 +125,7 @@ function FileText({ file, line }: { file: string; line: number }) {
           );
         }}
       />
-    </>
+    </div>
   );
 }
 
@@ -153,11 +153,13 @@ function marksOf(source: SourceText | undefined): {
   marks: Map<number, LineMark>;
   largest: number;
   numbers: number[];
+  hasGradients: boolean;
 } {
   const marks = source?.marks ?? [];
   return {
     marks: new Map(marks.map((mark) => [mark.line, mark])),
     largest: marks.reduce((most, mark) => Math.max(most, size(mark)), 0),
+    hasGradients: marks.some((mark) => mark.backward > 0),
     numbers: source?.text.length ? source.text.map((_, index) => index + 1) : marks.map((mark) => mark.line),
   };
 }
@@ -235,13 +237,19 @@ function LineNodes({ file, line }: { file: string; line: number }) {
   const { place, moving } = useLooking();
   const text = `${file}:${line}`;
   const answer = useAnswer<NodeList>(aboutStep(place, "nodes", { text, count: 60 }), moving);
+  const source = useAnswer<SourceText>(aboutStep(place, "source", { file }), moving);
+  const own = source.data?.file === file ? source.data.marks.find((mark) => mark.line === line) : undefined;
   const nodes = answer.data?.nodes ?? [];
   if (!nodes.length) return null;
+  const called = answer.data!.total - (own?.nodes ?? 0);
   return (
     <section class="linenodes">
       <header>
         <b>{t("line_nodes", `${fileName(file)}:${line}`)}</b>
-        <span class="faint num">{count(answer.data!.total)}</span>
+        <span class="faint num">
+          {count(own?.nodes ?? 0)}
+          {called > 0 && ` · ${t("line_called", count(called))}`}
+        </span>
         <span class="grow" />
         {answer.data!.total > nodes.length && (
           <button class="link" onClick={() => go({ list: "nodes", text: `${fileName(file)}:${line}` })}>
