@@ -35,7 +35,7 @@ def report_device(error: BaseException | str) -> None:
 
 
 def report_failure(error: BaseException) -> None:
-    """Say once that something inside opscope went wrong, and where; what a handler raised goes on."""
+    """Say once that something inside opscope went wrong; what a handler raised goes on."""
     if is_of_script(error):
         raise error
     if is_of_device(error):
