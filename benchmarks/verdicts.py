@@ -25,6 +25,7 @@ FRAME = re.compile(r'File ".*?_numbers\.py", line (\d+)')
 MODULES = (
     *("silent", "bad_numbers", "fresh_silent", "fresh_numbers"),
     *("forum_silent", "forum_numbers", "held_silent", "held_numbers"),
+    *("later_silent", "later_numbers"),
 )
 
 sys.path.insert(0, str(TESTS))

@@ -10,10 +10,13 @@
 
 from __future__ import annotations
 
-import itertools
+from opscope import early  # before anything that takes its time
+
+# isort: split
+
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +87,7 @@ def start(
     save_state: str | int | None = None,
     record: bool | None = None,
     stats: bool | None = None,
+    extra_stats: str | Sequence[str] | None = None,
     write_run: bool = False,
     config: str | os.PathLike[str] | None = None,
     page: bool | None = None,
@@ -110,6 +114,7 @@ def start(
         "record": record is True,
         "no_record": record is False,
         "no_stats": stats is False,
+        "extra_stats": extra_stats,
         "write_run": write_run,
         "config": None if config is None else os.fspath(config),
         "no_page": page is False,
@@ -120,10 +125,22 @@ def start(
 def _start(flags: Mapping[str, object]) -> Session:
     from opscope.configuration import load_configuration
     from opscope.session import Session, begin
+    from opscope.watch.ending import let_go_at_prompt
 
+    let_go_at_prompt()
     settings = load_configuration(flags, os.environ, Path.cwd(), source="opscope.start")
-    script = sys.argv[0] if sys.argv and sys.argv[0] else "python"
-    return begin(lambda: Session(settings, script, sys.argv))
+    return begin(lambda: Session(settings, _script(), sys.argv))
+
+
+def _script() -> str:
+    """The file that a run is named after: the script, or a notebook as far as its name is known."""
+    script = sys.argv[0] if sys.argv else ""
+    if script in ("", "-c", "-m"):
+        return "python"
+    if Path(script).name != "ipykernel_launcher.py":
+        return script
+    own = getattr(sys.modules.get("__main__"), "__vsc_ipynb_file__", "")  # Visual Studio Code
+    return own or os.environ.get("JPY_SESSION_NAME") or "notebook"  # which Jupyter's server sets
 
 
 def stop() -> None:
@@ -203,14 +220,6 @@ def load_ipython_extension(shell: Any) -> None:
     load(shell)
 
 
-def _is_program() -> bool:
-    """Tell whether Python was started as `opscope` or `python -m opscope`."""
-    if Path(sys.argv[0] if sys.argv else "").name == "opscope":
-        return True
-    words = sys.orig_argv
-    return any(pair == ("-m", "opscope") for pair in itertools.pairwise(words))
-
-
 def _start_as_environment_says() -> None:
     """Start on `import opscope` alone what the environment asks for: dump, debugger, recorder."""
     named = any(os.environ.get(n) for n in ("OPSCOPE_DUMP_CONFIG", "MINDSPORE_DUMP_CONFIG"))
@@ -223,7 +232,7 @@ def _may_start() -> bool:
     """Tell whether this is the user's own program, and no part of a run that has begun."""
     from opscope.ranks import RUN_ID_VARIABLE
 
-    return not _is_program() and RUN_ID_VARIABLE not in os.environ
+    return not early.is_program() and RUN_ID_VARIABLE not in os.environ
 
 
 def _asks_for_debugger() -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from opscope.dump.layout import PACK
 from opscope.messages import say
+from opscope.wording import typed
 
 if TYPE_CHECKING:
     from opscope.capture.protocol import Capture
@@ -30,9 +33,14 @@ def summaries(sinks: Sequence[Sink]) -> list[str]:
 
 
 def say_next_of_dump(dump: DumpSettings | None) -> None:
-    """Say how to list the files of a dump, if there are any."""
-    if dump is not None and any(dump.path.glob(f"rank_*/{dump.net_name}")):
-        say(f"next: ls {dump.path}/rank_*/{dump.net_name}/*")
+    """Say how to get at the files of a dump, if there are any."""
+    if dump is None or not any(dump.path.glob(f"rank_*/{dump.net_name}")):
+        return
+    if any(dump.path.glob(f"rank_*/{dump.net_name}/*/*/{PACK}")):
+        say(f"next: {typed('convert', dump.path)}")
+    else:
+        folder = f"{quote(str(dump.path))}/rank_*/{quote(dump.net_name)}/*"
+        say(f"next: ls {folder}")
 
 
 def say_next_of_run(directory: Path, is_whole: bool, has_hits: bool) -> None:
@@ -40,7 +48,7 @@ def say_next_of_run(directory: Path, is_whole: bool, has_hits: bool) -> None:
     run = _relative(directory)
     written = "run written to" if is_whole else "what was recorded until then is in"
     verb = "hits" if has_hits else "show"
-    say(f"{written} {run}; next: opscope {verb} {run}")
+    say(f"{written} {run}; next: {typed(verb, run)}")
 
 
 def _relative(path: Path) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opscope.errors import ConfigError, Problem
+from opscope.settings.checks import did_you_mean
 from opscope.settings.options import COMMAND_LINE, Given
 from opscope.settings.run import RunSettings, load_run_settings
 
@@ -21,7 +22,11 @@ def load_configuration(
 
     `records` says whether the recorder is on unless told otherwise.
     """
-    further = {"watch": _problems_of_watch, "on_hit_kinds": _problems_of_kinds}
+    further = {
+        "watch": _problems_of_watch,
+        "on_hit_kinds": _problems_of_kinds,
+        "extra_stats": _problems_of_extra_stats,
+    }
     return load_run_settings(flags, environ, cwd, source, further, records)
 
 
@@ -47,3 +52,19 @@ def _problems_of_kinds(given: Given) -> Sequence[Problem]:
         message = f"{error}; give nonfinite, all, or abbreviations: TO,WCL"
         return [Problem(given.file, given.key, given.value, message)]
     return ()
+
+
+def _problems_of_extra_stats(given: Given) -> Sequence[Problem]:
+    from opscope.stats.extra import names
+
+    known = names()
+    return [
+        Problem(
+            given.file,
+            given.key,
+            name,
+            f"is no extra statistic{did_you_mean(name, known)}; there are {', '.join(known)}",
+        )
+        for name in given.value
+        if name not in known
+    ]

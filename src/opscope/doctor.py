@@ -33,7 +33,6 @@ _WITHOUT_HOOK = "operators are watched by a Python mode: a step takes longer, re
 _WITHOUT_RECORDER = "the recorder records modules, not their operators, and signals not at all"
 _OPTIONAL = {
     "duckdb": "opscope query needs it: pip install duckdb",
-    "rich": "tables are plain text: pip install rich",
     "safetensors": "reading saved tensors in your own code needs it: pip install safetensors",
 }
 
@@ -64,14 +63,27 @@ class ExaminedPart:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def examine(builds: bool = False) -> list[ExaminedPart]:
-    """Look at everything; with `builds` the native parts are built first where they are missing."""
-    found = [_python(), *_torch(), _numpy()]
-    found += [_statistics(builds), _hook(builds), _recorder(builds), *_gpu()]
-    found += [_optional(name, cost) for name, cost in _OPTIONAL.items()]
-    found += [_page(), _cache(), _disk()]
-    found.append(_trial(found))
-    return found
+def examine(builds: bool = False) -> Iterator[ExaminedPart]:
+    """Look at one part after the other; with `builds` native parts that are missing are built."""
+    found: list[ExaminedPart] = []
+    for part in _parts(builds):
+        found.append(part)
+        yield part
+    yield _trial(found)
+
+
+def _parts(builds: bool) -> Iterator[ExaminedPart]:
+    """Everything that a training needs, or would be better with."""
+    yield _python()
+    yield from _torch()
+    yield _numpy()
+    yield _statistics(builds)
+    yield _hook(builds)
+    yield _recorder(builds)
+    yield from _gpu()
+    for name, cost in _OPTIONAL.items():
+        yield _optional(name, cost)
+    yield from (_page(), _cache(), _disk())
 
 
 def works(findings: list[ExaminedPart]) -> bool:

@@ -18,6 +18,19 @@ class OpscopeError(Exception):
 
     exit_code = 2
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython prints in place of a traceback."""
+        return [f"opscope: {line}" for line in str(self).split("\n")]
+
+
+class InterruptedByPersonError(OpscopeError):
+    """Ctrl-C, before there was anything else to end."""
+
+    exit_code = INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -222,6 +222,8 @@ class GroupFact(NamedTuple):
     """The number of them."""
     alone: bool
     """True if there is no other optimizer."""
+    fresh: bool = False
+    """True if it has gradients to use, and keeps nothing yet of any step."""
 
 
 class UpdateFact(NamedTuple):

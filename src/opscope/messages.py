@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -42,7 +41,11 @@ def say_lines(lines: Sequence[str], indent: int = 0) -> None:
 def _width() -> int:
     """The columns of the terminal that stderr is, or 0."""
     try:
-        return shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
+        if not sys.stderr.isatty():
+            return 0
+        import shutil  # with what it needs, a tenth of `import opscope`
+
+        return shutil.get_terminal_size().columns
     except Exception:  # noqa: BLE001 - a script may have put anything in its place
         return 0
 

@@ -31,6 +31,7 @@ from opscope.events import (
     StepRecord,
     Want,
 )
+from opscope.interruptions import is_of_script
 from opscope.messages import say, say_once
 from opscope.meter import Late, Meter, Span
 from opscope.names import forward_scope
@@ -345,6 +346,8 @@ class Pipeline:
             return Want.NOTHING
 
     def _drop(self, sink: Sink, callback: str, error: Exception) -> None:
+        if is_of_script(error):
+            raise error
         if sink not in self._sinks:
             return
         self._sinks.remove(sink)

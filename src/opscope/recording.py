@@ -36,9 +36,14 @@ class OptionalRecorder:
         return [] if self._recorder is None else [self._recorder.sink]
 
     @property
-    def links(self) -> tuple[int, int]:
-        """The addresses by which native capture tells the recorder; zeros for nobody."""
-        return (0, 0) if self._recorder is None else self._recorder.links
+    def link(self) -> int:
+        """The address by which native capture tells the recorder; 0 for nobody."""
+        return 0 if self._recorder is None else self._recorder.link
+
+    def follow_capture(self, records: bool) -> None:
+        """Leave the scopes of operators to the capture while that records them."""
+        if self._recorder is not None:
+            self._recorder.program.finds_scopes = not records
 
     def start(self) -> None:
         """Record what runs from here on, if settings say so; torch is loaded."""

@@ -29,7 +29,7 @@ CODES = _NUMPY | {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2":
 """Names of dtypes → what the format calls them."""
 DTYPES = {code: name for name, code in _NUMPY.items()}
 DTYPES |= {"BF16": "uint16", "F8_E4M3": "uint8", "F8_E5M2": "uint8"}
-"""What the format calls dtypes → those of NumPy; what NumPy does not have, as bits."""
+"""The format's names of dtypes → those of NumPy; what NumPy does not have, as bits."""
 
 SIZE = struct.Struct("<Q")
 _METADATA = "__metadata__"

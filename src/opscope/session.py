@@ -132,7 +132,7 @@ class Session:
         keep_classes = current_context().reserve_class_name_in_scope
         self._capture = framework.capture(pipeline, current_rank, keep_classes)
         self._connect(self._capture, pipeline)
-        self._capture.link_recorder(*self._recording.links)
+        self._capture.link_recorder(self._recording.link, self._recording.follow_capture)
         self._capture.start()
 
     def _connect(self, capture: Capture, pipeline: Pipeline) -> None:
@@ -211,13 +211,13 @@ class Session:
         atexit.unregister(self._stop_at_exit)
         if capture is not None:
             capture.stop(failed=self._failure is not None and self._failure.reason != "")
-        if self._live is not None:
-            self._live.end()
         get_logger("session").info("watching ends")
         self._handover.end()
         if sinks:
             self._say_next(capture, sinks)
         self._recording.finish(self._hit_in_a_word, process_ends)
+        if self._live is not None:
+            self._live.end()  # last: a server on another machine copies what was written
 
     @property
     def _hit_in_a_word(self) -> str:
@@ -329,6 +329,7 @@ class Session:
             dump = dump_sink(settings.dump, self.run_id, settings.include)
             sinks.append(dump)
         if settings.writes_run:
+            from opscope.rundir.extra_writer import extra_sinks
             from opscope.rundir.writer import RunWriter
 
             assert self.run_directory is not None
@@ -336,12 +337,13 @@ class Session:
                 self.run_directory,
                 script=self._script,
                 command=self._command,
-                budget=settings.budget_bytes,
+                budget=settings.rows_bytes,
                 run_id=self.run_id,
                 ending=self._ending,
                 world_size=world_size(),
             )
             sinks.append(self._writer)
+            sinks += extra_sinks(self.run_directory, settings.extra_stats, settings.extra_bytes)
         self._graphs = self._graph_sink(dump)
         sinks.append(self._graphs)
         live = settings.writes_run and (bool(settings.server) or self._starts_page())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -16,8 +17,8 @@ _begun: list[Waiting] = []
 class Waiting:
     """A line that is drawn again and again on a terminal, and is gone at the end.
 
-    Nothing is drawn in the first moments, nor where nobody looks. The work itself need not say
-    anything: a thread draws. One within another takes its place.
+    Nothing is drawn in the first moments, nor where nobody looks or no line can be drawn again.
+    The work itself need not say anything: a thread draws. One within another takes its place.
     """
 
     def __init__(self, what: str, after: float = 0.4) -> None:
@@ -31,7 +32,7 @@ class Waiting:
     def __enter__(self) -> Waiting:
         step_aside()
         _begun.append(self)
-        if sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             threading.Thread(target=self._draw_on, name="opscope-waiting", daemon=True).start()
         return self
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
+import shlex
+import unicodedata
 
 _LABEL = 10
 """A word of this length stays before a name that does not fit."""
@@ -18,6 +19,30 @@ def counted(number: int, word: str, words: str = "") -> str:
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
+def typed(*words: object) -> str:
+    """A command of opscope as a person types it: a shell reads these words in it.
+
+    >>> typed("show", "my runs/one", "conv3")
+    "opscope show 'my runs/one' conv3"
+    """
+    return shlex.join(["opscope", *map(str, words)])
+
+
+def columns_of(text: str) -> int:
+    """The columns that a text takes on a terminal: a Chinese character has two, an accent none.
+
+    >>> columns_of("conv3"), columns_of("编码器"), columns_of("e\u0301")
+    (5, 6, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def folded(line: str, width: int, indent: int) -> list[str]:
     """A line in several that fit, the later ones indented; names and paths stay whole.
 
@@ -29,6 +54,8 @@ def folded(line: str, width: int, indent: int) -> list[str]:
     if len(line) <= width:
         return [line]
     margin = " " * indent
+    import textwrap  # late: most processes have no sentence to fold
+
     lines = textwrap.wrap(
         line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )

@@ -59,7 +59,7 @@ def test_the_operator_is_compared_with_the_step_before(looking: Looking, made: M
     table.locator("button", has_text="step 8").click()
     looking.wait("document.querySelector('#step').value === '8'")
     looking.see(".details button.on", "compare with step 7").click()
-    looking.see("[data-side='output:0'] .numbers")
+    looking.see("[data-side='output:0'] .numbers dt", "kurtosis")
     assert looking.page.locator(".compared").count() == 0
 
 

@@ -116,6 +116,7 @@ def make_runs(folder: Path) -> None:
     for name, text in scripts.items():
         (folder / f"{name}.py").write_text(text)
     words = ["--run-dir", folder / "bad", "--dump", write_dump_config(folder), "--write-run"]
+    words += ["--extra-stats", "kurtosis"]
     done = forked_opscope("run", *words, folder / "train.py", cwd=folder)
     assert done.returncode == 3, done.stderr
     pair = launched("run", "--run-dir", folder / "pair", folder / "pair.py", cwd=folder)

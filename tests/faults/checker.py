@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 
 _LIBRARIES = (str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), "<frozen", __file__)
 _ENGINE = str(Path(torch.autograd.graph.__file__))
+_LOADER = str(Path(torch.utils.data.__file__).parent)
 _ON_PURPOSE = {"full", "full_like", "new_full", "fill_", "fill", "scalar_tensor"}
 _ON_PURPOSE |= {"masked_fill", "masked_fill_", "where", "index_fill", "index_fill_", "index_put_"}
 _UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -133,6 +134,14 @@ def forward_line() -> tuple[str, int]:
     return found[-1] if found else ("?", 0)
 
 
+def is_loading() -> bool:
+    """Whether this runs in a DataLoader, in this process."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(_LOADER):
+        frame = frame.f_back
+    return frame is not None
+
+
 class Checker(TorchDispatchMode):
     """Finds events in order; `origin` is the first that something else came to read."""
 
@@ -169,6 +178,8 @@ class Checker(TorchDispatchMode):
         views = any(a.alias_info and not a.alias_info.is_write for a in func._schema.arguments)
         if name in ("lift_fresh", "set_", "_unsafe_view") or (views and inputs):
             return self._view(name, func(*args, **kwargs))
+        if self._is_passed_on(inputs):
+            return func(*args, **kwargs)
         states = self._states(inputs, name)
         had_nan = any(is_bad(t) and has_nan(t) for t in inputs)
         scalars = [v for v in tree_leaves((args, kwargs)) if isinstance(v, float)]
@@ -184,6 +195,11 @@ class Checker(TorchDispatchMode):
             if op == "set_" and isinstance(tensor, Tensor):
                 self.states.pop(key_of(tensor), None)
         return result
+
+    def _is_passed_on(self, inputs: list[Tensor]) -> bool:
+        """Whether a loader passes on what is from outside: it enters where training reads it."""
+        bad = [tensor for tensor in inputs if is_bad(tensor)]
+        return bool(bad) and not any(key_of(t) in self.states for t in bad) and is_loading()
 
     def _states(self, inputs: list[Tensor], op: str) -> list[State]:
         """Of the inputs that are not sound."""

@@ -13,6 +13,7 @@ import atexit
 import ctypes
 import gc
 import json
+import multiprocessing.process
 import os
 import runpy
 import signal
@@ -31,6 +32,7 @@ def become(words: list[str], folder: str, environ: dict[str, str], files: list[s
     """Be `python words…` from here on, up to the end of this process."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may be run by nohup
     os.chdir(folder)
+    multiprocessing.process.ORIGINAL_DIR = folder  # where children that are spawned begin
     os.environ.update(environ)
     written = os.O_CREAT | os.O_WRONLY | os.O_APPEND
     flags = (os.O_RDONLY, written, written)

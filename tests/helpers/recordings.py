@@ -50,6 +50,8 @@ class Fails(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
+        if how == "operator in backward":
+            torch.mm(g, torch.ones(1, 1))  # of the script's own backward
         raise RuntimeError("in backward")
 
 
@@ -102,13 +104,20 @@ def die():
         limit = int(open("/proc/self/statm").read().split()[0]) * 4096 + (1 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         torch.ones(4 << 30)
+    if how == "no memory left":
+        limit = int(open("/proc/self/statm").read().split()[0]) * 4096 + (200 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        sys.kept = []
+        while True:
+            sys.kept.append(torch.ones(1 << 18))
     if how.startswith("SIG"):
         os.kill(os.getpid(), getattr(signal, how))
         time.sleep(10)
 
 
-if how == "handled":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+if how.startswith("handled"):
+    code = 20 if how.endswith("20") else 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
     how = "SIGTERM"
 if how == "ignored":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -119,7 +128,7 @@ if how == "workers":
     data = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2)
 for step, (x, y) in enumerate(data):
     out = net(x)
-    if how == "backward" and step == 3:
+    if how.endswith("backward") and step == 3:
         out = Fails.apply(out)
     loss = nn.functional.cross_entropy(out, y)
     opt.zero_grad()

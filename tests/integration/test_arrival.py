@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 import opscope
 from helpers.watched import Watched, watched
@@ -238,6 +239,39 @@ def skips_quietly(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         loss.backward()
         if loss.isfinite():
             optimizer.step()
+
+
+def skips_numbers_of_the_script(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    for step in range(8):
+        x = batch()
+        if step in (2, 3, 5):
+            x[1, 1] = math.nan
+        loss = model(x).square().mean()
+        if loss.isnan():
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def skips_batches_of_a_loader(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    samples = torch.cat([batch() for _ in range(8)])
+    samples.numpy()[[9, 14, 20]] = math.nan
+    for (x,) in DataLoader(TensorDataset(samples), batch_size=4):
+        loss = model(x).square().mean()
+        if loss.isnan():
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("loop", [skips_numbers_of_the_script, skips_batches_of_a_loader])
+def test_batches_that_came_in_bad_are_noted_one_by_one(loop: Loop, tmp_path: Path) -> None:
+    found = run(tmp_path, loop)
+    assert not found.stopped and found.hits == []
+    assert [(note["step"], note["pass"]) for note in skipped(found)] == [(2, 0), (2, 1), (3, 0)]
+    same_offline(found)
 
 
 def skips_by_a_list(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -204,13 +204,14 @@ def test_packed_values_are_those_of_the_files(tmp_path: Path, whole: Path, enabl
     ]
 
 
-def test_packed_samples_in_memory_order(tmp_path: Path) -> None:
+def test_packed_samples_in_memory_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"trans_flag": False, "sample_mode": 1, "sample_num": 50}
     with dumping(tmp_path / "npy", **options) as plain:
         train(1)
     with dumping(tmp_path / "bin", enable=False, file_format="bin", **options) as packed:
         train(1)
     target = tmp_path / "converted"
+    assert f"next: opscope convert {packed.parent}\n" in capsys.readouterr().err
     assert run_convert(packed, "--output", target).returncode == 0
     assert not list((packed / "Net/0/0").glob("*.npy"))
     expected, found = by_name(plain / "Net/0/0"), by_name(target / "Net/0/0")

@@ -38,6 +38,22 @@ def test_divergence_is_named_as_such(tmp_path: Path) -> None:
     assert "learning rate or the initialisation is the suspect" in shown
 
 
+def test_two_steps_are_enough_where_each_is_a_leap(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    layers = (nn.Linear(5, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.ReLU())
+    with watched(tmp_path, save_state="none") as found:
+        model = nn.Sequential(*layers, nn.Linear(16, 1))
+        optimizer = torch.optim.SGD(model.parameters(), 30.0)
+        for _ in range(6):
+            x = torch.randn(32, 5)
+            optimizer.zero_grad()
+            F.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
+            optimizer.step()
+    growth = found.verdict["divergence"]
+    assert found.verdict["step"] == 2 and growth["since"] == 0
+    assert growth["factor"] > 100 and "Linear" in growth["first"]
+
+
 def test_a_sudden_nan_is_no_divergence(tmp_path: Path) -> None:
     with watched(tmp_path, save_state="none") as found:
         model = nn.Linear(3, 2)

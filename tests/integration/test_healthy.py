@@ -22,8 +22,6 @@ HEALTHY = Path(__file__).parents[1] / "faults" / "healthy"
 MODULES = ("models", "attention", "edges", "loops", "unusual_losses", "unusual_loops")
 RARE = ("models", "edges", "loops", "unusual_losses", "unusual_loops")
 """Those that only `make test-long` runs."""
-WITHOUT_DUMP = ("closures_of_lbfgs",)
-"""Of what this optimizer reads before its first closure a dump has not all that training saw."""
 TOGETHER = 5
 """So many trainings run in one process, one after another."""
 
@@ -50,8 +48,7 @@ def test_healthy_trainings_are_silent(module: str, names: list[str], tmp_path: P
         steps = open_run(run).rank(0).steps
         assert len([step for step in steps if step.complete]) >= 20, name
         check_run(run)
-        if name not in WITHOUT_DUMP:
-            check_dump(run, tmp_path / name / "dump")
+        check_dump(run, tmp_path / name / "dump")
 
 
 def test_a_sharded_training_is_silent(tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
+import pytest
 import torch
 from torch import Tensor, nn
+
+import opscope
+from helpers.same_answer import dump_config
 
 
 def train(steps: int = 2) -> tuple[nn.Linear, list[float], list[Tensor]]:
@@ -74,3 +81,18 @@ def test_a_closure_given_to_an_ordinary_optimizer(record) -> None:
     assert [step.losses[0].value for step in seen.steps] == [loss.item() for loss in returned]
     assert seen.one("addmm").node.phase == "forward"
     assert {call.node.phase for call in seen.of_type("add_")} == {"optimizer"}
+
+
+def test_a_dump_has_rows_of_parameters_that_change_within_a_step(tmp_path: Path) -> None:
+    """They are those of the first closure: later ones read what the optimizer has made of them."""
+    config = dump_config(tmp_path, "0-1")
+    with opscope.start(dump=config, record=False, page=False, watch="none"):
+        _, _, weights = train()
+    half = len(weights) // 2
+    for step, name, before in ((0, "unnamed.0", weights[0]), (1, "weight", weights[half])):
+        path = tmp_path / "dump" / "rank_0" / "Net" / "0" / str(step) / "statistic.csv"
+        lines = csv.DictReader(path.read_text().splitlines())
+        (row,) = (line for line in lines if line["Op Type"] == "Parameter")
+        assert row["Op Name"] == name
+        assert float(row["Max Value"]) == pytest.approx(before.max().item())
+        assert float(row["Min Value"]) == pytest.approx(before.min().item())

@@ -1,7 +1,7 @@
 """The kernel kills a training for want of memory, in a control group that is made for it.
 
 Groups belong to whoever runs this machine: OPSCOPE_TEST_CGROUP names one that tests may make groups
-in. Without it this is skipped.
+in. Without it this is skipped, but for the long tests, which run it in a Linux of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers.forked import forked_python
+from helpers.own_kernel import KERNEL, run_tests
 from opscope.record.post_mortem import report_of
 
 LIMIT = 512 << 20
@@ -63,3 +64,14 @@ def test_the_kernel_kills_it_for_want_of_memory(tmp_path: Path, group: Path) -> 
     assert "killed 1 of its control group for want of memory" in report["cause_text"]
     assert report["last_op"]["op_type"] in ("ones", "fill_", "empty")
     assert report["source"]["code"] == "kept.append(torch.ones(8 << 20))"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1000)
+@pytest.mark.skipif(KERNEL is None, reason="there is no user-mode Linux here")
+@pytest.mark.parametrize("version", [1, 2])
+def test_in_a_linux_of_its_own(tmp_path: Path, version: int) -> None:
+    """Control groups of both versions, which this machine may not let us have."""
+    name = test_the_kernel_kills_it_for_want_of_memory.__name__
+    said = run_tests(tmp_path, version, f"{Path(__file__)}::{name}")
+    assert "ALL WELL" in said, said

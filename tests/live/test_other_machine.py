@@ -5,6 +5,7 @@ Each rank has a file system of its own, by a mount that only it sees.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from live.conftest import Process, Server, free_port, wait_for
 from opscope.errors import OpscopeError
 from opscope.live.run_files import CHUNK, RunFiles, may_travel
-from opscope.rundir.layout import rank_directory
+from opscope.rundir.layout import rank_directory, run_key
 
 SCRIPT = """
 import sys
@@ -46,10 +47,33 @@ dist.destroy_process_group()
 """
 LAUNCH = """
 mount -t tmpfs none {private} && cp ddp.py {private} && cd {private} || exit 99
-{python} -m opscope run --wait --server 127.0.0.1:{port} ddp.py
+{python} -m opscope run --wait --extra-stats median_abs --server 127.0.0.1:{port} ddp.py
 code=$?
 cp -r {private}/opscope-runs {visible}
 exit $code
+"""
+DIES = """
+import glob
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+network = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+for step in range(1000):
+    network(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.02)
+    if step >= 3 and glob.glob("opscope-runs/*/rank_0/.server.json"):
+        os.kill(os.getpid(), 15) if sys.argv[1] == "SIGTERM" else network(torch.ones(2, 3))
+"""
+LAUNCH_ONE = """
+mount -t tmpfs none {private} && cp dies.py {private} && cd {private} || exit 99
+exec {python} -m opscope run --server 127.0.0.1:{port} dies.py {how}
 """
 
 
@@ -155,6 +179,45 @@ def test_the_copy_is_what_the_ranks_have_written(apart: Apart) -> None:
     assert "finished" in state and "running" not in state
 
 
+def test_the_recordings_of_dead_ranks_come_over_the_link(tmp_path: Path) -> None:
+    """One that raises sends its recording itself; for one that a signal ends, its witness does."""
+    if not can_mount():
+        pytest.skip("needs a mount of its own")
+    server = Server(tmp_path)
+    (tmp_path / "dies.py").write_text(DIES)
+    trainings = [dying(tmp_path, server, how) for how in ("SIGTERM", "raise")]
+    try:
+        assert [training.wait(60) for training in trainings] == [-15, 1]
+        found = wait_for(lambda: copied_reports(tmp_path, 2))
+        assert sorted(each["cause"] for each in found) == ["SIGTERM", "exception"]
+        for each in found:
+            assert each["last_op"]["scope"].startswith("Default/")
+            assert each["source"]["file"].endswith("dies.py") and each["steps"]
+        for folder in tmp_path.glob("opscope-runs/*/recorder/rank_0/rdr"):
+            names = {each.name for each in folder.iterdir()}
+            assert {"ring.bin", "graph_0.ir", "stacks.txt"} <= names and "lock" not in names
+            shown = server.get(f"/recordings/{run_key(folder.parents[2])}/timeline")
+            assert shown["ranks"][0]["lanes"]
+    finally:
+        for process in (*trainings, server.process):
+            process.kill()
+
+
+def dying(folder: Path, server: Server, how: str) -> Process:
+    """A training on a machine of its own, which dies when the server has begun to copy it."""
+    private = folder / f"private_{how}"
+    private.mkdir()
+    port = server.debugger_port
+    shell = LAUNCH_ONE.format(private=private, python=sys.executable, port=port, how=how)
+    return Process(folder, shell, program=("unshare", "-rm", "sh", "-c"))
+
+
+def copied_reports(folder: Path, count: int) -> list[dict[str, Any]]:
+    """Reports that have been copied, if there are so many."""
+    files = list(folder.glob("opscope-runs/*/recorder/rank_0/rdr/report.json"))
+    return [json.loads(file.read_text()) for file in files] if len(files) == count else []
+
+
 def content(folder: Path) -> dict[str, bytes]:
     """All files with what is in them; who holds the lock is no part of it."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
@@ -173,6 +236,9 @@ def content(folder: Path) -> dict[str, bytes]:
         "rank_0/lock",
         "rank_0/.nodes.jsonl",
         "rank_0/hits/../nodes.jsonl",
+        "recorder/rank_0/rdr/lock",
+        "recorder/rank_0/rdr/../../../run.json",
+        "recorder/rank_0/../run.json",
         "run.json\n",
         "",
     ],

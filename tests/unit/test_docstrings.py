@@ -39,7 +39,8 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 
 def documented_by(statement: ast.stmt, before: ast.AST | None) -> bool:
     """Tell whether a statement is the docstring of what comes before it."""
-    if not isinstance(before, (ast.Module, ast.ClassDef, *FUNCTIONS, ast.Assign, ast.AnnAssign)):
+    values = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+    if not isinstance(before, (ast.Module, ast.ClassDef, *FUNCTIONS, *values)):
         return False
     text = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(text, ast.Constant) and isinstance(text.value, str)
@@ -60,6 +61,8 @@ def test_questions_are_found_wherever_they_stand(tmp_path: Path) -> None:
         '"""What is here."""\n'
         "X = 1\n"
         '"""Whether it is."""\n'
+        "X += 1\n"
+        '"""Why it is."""\n'
         "class C:\n"
         '    """Where it is."""\n'
         "    a: int = 0\n"
@@ -68,7 +71,7 @@ def test_questions_are_found_wherever_they_stand(tmp_path: Path) -> None:
         '        """Which one."""\n'
         '        print("What is no docstring")\n'
     )
-    assert [line for line, _ in docstrings(path)] == [1, 3, 5, 7, 9]
+    assert [line for line, _ in docstrings(path)] == [1, 3, 5, 7, 9, 11]
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(PACKAGE)))

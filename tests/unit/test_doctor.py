@@ -167,7 +167,7 @@ def test_packages_that_few_need(found: Any, monkeypatch: pytest.MonkeyPatch) -> 
         raise doctor.importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor.importlib.metadata, "version", version)
-    for name, use in (("duckdb", "opscope query"), ("rich", "tables"), ("safetensors", "tensors")):
+    for name, use in (("duckdb", "opscope query"), ("safetensors", "tensors")):
         assert found()[name].state == "missing" and use in found()[name].cost
 
 
@@ -183,6 +183,22 @@ def test_the_verb(state: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys
     told = json.loads(capsys.readouterr().out)
     assert told["works"] is (code == 0)
     assert {"Python", "hook", "disk"} <= {finding["name"] for finding in told["findings"]}
+
+
+def test_a_part_is_told_of_as_soon_as_it_is_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    hook_that(monkeypatch, lambda only_find: Built(HOOK))
+    told: list[str] = []
+
+    def trial(findings: Any) -> doctor.ExaminedPart:
+        told.append(capsys.readouterr().out)
+        return doctor.ExaminedPart("watching", "ok", "")
+
+    monkeypatch.setattr(doctor, "_trial", trial)
+    assert main(["doctor"]) == 0
+    assert told[0].startswith("opscope ") and "  disk " in told[0]
+    assert "watching" in capsys.readouterr().out
 
 
 def test_what_a_trial_says() -> None:

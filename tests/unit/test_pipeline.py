@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import signal
 from array import array
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from opscope.calls import Calls
 from opscope.events import BaseSink, StepRecord
@@ -50,3 +56,48 @@ def test_steps_are_ended_and_sinks_closed_when_a_device_has_failed(monkeypatch, 
     assert sink.told[-1] == "close"
     said = capfd.readouterr().err
     assert said.count("the device has failed (CUDA error: device-side assert triggered)") == 1
+
+
+class TimedOutError(Exception):
+    """Raised by a handler of the script's."""
+
+
+def time_out(*_: Any) -> None:
+    raise TimedOutError
+
+
+class Handler:
+    def method(self, *_: Any) -> None:
+        raise TimedOutError
+
+    def __call__(self, *_: Any) -> None:
+        raise TimedOutError
+
+
+class Interrupted(Closing):
+    """A signal comes while it does its work."""
+
+    def step_end(self, record: StepRecord) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        super().step_end(record)
+
+
+@pytest.mark.parametrize(
+    "handler", [time_out, Handler().method, Handler(), functools.partial(time_out, 1)]
+)
+def test_what_a_handler_of_the_script_raises_is_the_scripts(
+    handler: Callable[..., None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It goes its way, and whatever was under way stays in use."""
+    sink = Interrupted()
+    pipeline = Pipeline([sink], NumpyEngine())
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        pipeline.begin_step(0)
+        pipeline.open(0)
+        with pytest.raises(TimedOutError):
+            pipeline.end_step(lambda: StepRecord(0, Calls(), [], 0.0))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    pipeline.close()
+    assert sink.told[-1] == "close" and "switched off" not in capfd.readouterr().err

@@ -7,6 +7,7 @@ import traceback
 import torch
 
 from opscope.capture.stacks import is_user_file
+from opscope.interruptions import is_of_script
 from opscope.messages import say_once
 
 
@@ -21,7 +22,7 @@ def is_ours(error: BaseException) -> bool:
 
     A signal's handler runs wherever Python is just then, and may raise.
     """
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or is_of_script(error):
         return False
     frames = traceback.extract_tb(error.__traceback__)
     return not (frames and is_user_file(frames[-1].filename))
@@ -34,7 +35,9 @@ def report_device(error: BaseException | str) -> None:
 
 
 def report_failure(error: BaseException) -> None:
-    """Say once that something inside opscope went wrong, and where."""
+    """Say once that something inside opscope went wrong, and where; what a handler raised goes on."""
+    if is_of_script(error):
+        raise error
     if is_of_device(error):
         report_device(error)
         return

@@ -44,7 +44,19 @@ def load() -> ModuleType | None:
     path = find_hook(torch)
     if path is None:
         return None
-    return load_extension(_MODULE, path, "hook")
+    module = load_extension(_MODULE, path, "hook")
+    if module is not None:
+        _show_leaf(module)
+    return module
+
+
+def _show_leaf(module: ModuleType) -> None:
+    """Show native code a leaf and its node; whose leaf it cannot see, it asks Python for."""
+    with guards.quiet(), torch.inference_mode(False), torch.enable_grad():
+        leaf = torch.zeros(1, device="cpu", requires_grad=True)
+        made = leaf.view_as(leaf).grad_fn
+        if made is not None:
+            module.learn_leaves(made.next_functions[0][0], leaf)
 
 
 class Hook:

@@ -24,11 +24,13 @@ def group_facts(names: TensorNames, optimizer: Optimizer, alone: bool) -> list[G
     kind = _class_of_torch(optimizer)
     if kind is None:
         return []
+    has_gradients = any(p.grad is not None for g in optimizer.param_groups for p in g["params"])
+    fresh = has_gradients and not optimizer.state
     found: dict[GroupSettings, list[Tensor]] = {}
     for group in optimizer.param_groups:
         found.setdefault(tuple(_numbers(group)), []).extend(group["params"])
     return [
-        GroupFact(kind, settings, _names_of(names, parameters), len(parameters), alone)
+        GroupFact(kind, settings, _names_of(names, parameters), len(parameters), alone, fresh)
         for settings, parameters in found.items()
         if parameters
     ]

@@ -60,8 +60,8 @@ class Capture(Protocol):
     def is_replicated(self) -> bool:
         """Tell whether a module runs as a replica of those of other ranks."""
 
-    def link_recorder(self, note_node: int, mute: int) -> None:
-        """Tell the recorder of the node of each call, and of our own code; before `start`."""
+    def link_recorder(self, link: int, on_recording: Callable[[bool], None]) -> None:
+        """Tell the recorder at an address of operators, and whether they are; before `start`."""
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

@@ -117,10 +117,11 @@ class TorchCapture:
             for module in self._program.names.roots()
         )
 
-    def link_recorder(self, note_node: int, mute: int) -> None:
-        """Tell the recorder of the node of each call, and of our own code; before `start`."""
+    def link_recorder(self, link: int, on_recording: Callable[[bool], None]) -> None:
+        """Tell the recorder at an address of operators, and whether they are; before `start`."""
         if self._program.native is not None:
-            self._program.native.link_recorder(note_node, mute)
+            self._program.native.link_recorder(link)
+            self._program.on_recording = on_recording
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

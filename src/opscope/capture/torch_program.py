@@ -44,6 +44,8 @@ class TorchProgram:
         self.seen_by: hook.Hook | Fallback | None = None
         """The observer that tells of operators."""
         self.follows_modules = False
+        self.on_recording: Callable[[bool], None] = lambda recording: None
+        """Told whether operators are recorded, natively, with their scopes."""
         self.safe_points: Observers[int, bool] = Observers()
         """Told where training may be ended: of the step, and whether its update is to come."""
         self.networks: Observers[[]] = Observers()
@@ -64,10 +66,13 @@ class TorchProgram:
             self.seen_by.remove()
             self.seen_by = None
         self.follows_modules = False
+        self.on_recording(False)
         self.patches.undo()
 
     def set_recording(self, wanted: bool, counts_calls: bool) -> None:
         """Switch the recording of operators; follow module calls also where they count steps."""
+        if wanted != self.watch.recording:
+            self.on_recording(wanted)
         self.watch.recording = wanted
         self.follows_modules = wanted or counts_calls
         self._tell_state()

@@ -7,7 +7,6 @@ Commands may import everything; nothing imports commands.
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import os
 import signal
@@ -17,12 +16,16 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from opscope._version import __version__
-from opscope.commands.first_word import waiting_for_words
+from opscope.commands.first_word import SOON, waiting_for_words
+from opscope.commands.interrupt import ended_in_a_line, hearing_ctrl_c
 from opscope.commands.parsing import HelpFormatter, Parser
+from opscope.early import end_quietly, hear_again
 from opscope.errors import INTERRUPTED, OpscopeError
 from opscope.messages import say
 from opscope.regular import why
+from opscope.settings.checks import did_you_mean
 from opscope.spelling import spell_on
+from opscope.waiting import Waiting
 
 VERBS = (
     "run",
@@ -47,6 +50,7 @@ _WHILE = {
     "check": "checking",
     "convert": "converting",
     "doctor": "examining",
+    "ctl": "asking",
     **dict.fromkeys(("view", "serve"), "starting"),
 }
 """Verbs that may take a while before they answer, and what they do meanwhile."""
@@ -79,30 +83,43 @@ def build_parser(verb: str = "") -> Parser:
 
 
 def _summary(verb: str) -> str:
-    """The first line of a verb's module, which is not loaded for it."""
-    text = Path(__file__).with_name(f"{verb}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    """The first line of a verb's module, which is neither loaded nor parsed for it."""
+    with open(Path(__file__).with_name(f"{verb}.py"), encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `opscope` program; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        hear_again()
     try:
         return _run(words) if words[:1] == ["run"] else _look(words)
     except OpscopeError as error:
         for line in str(error).split("\n"):
             say(line)
         return error.exit_code
+    finally:
+        if argv is None and words[:1] != ["run"]:
+            end_quietly()
 
 
 def _run(words: list[str]) -> int:
     """`opscope run`: what the script raises is the script's."""
+    with Waiting("opscope: starting", SOON):
+        with ended_in_a_line():
+            args = _understood_before_a_script(words)
+        code: int = args.command(args)  # which takes the sign away before the script runs
+    return code
+
+
+def _understood_before_a_script(words: list[str]) -> argparse.Namespace:
+    """The words of `opscope run`, as far as they are not the script's."""
     parser = build_parser("run")
     words, rest = split_command(words, parser.options("run"))
     args, unknown = parser.parse_known_args(words)
     args.command_line, args.problems = rest, parser.unknown("run", unknown)
-    code: int = args.command(args)
-    return code
+    return args
 
 
 def _look(words: list[str]) -> int:
@@ -110,7 +127,7 @@ def _look(words: list[str]) -> int:
     spell_on(sys.stdout)
     try:
         doing = _WHILE.get(words[0]) if words else None
-        with waiting_for_words(doing) if doing else nullcontext():
+        with hearing_ctrl_c(), waiting_for_words(doing) if doing else nullcontext():
             args = _understood(words)
             code: int = args.command(args)
         if sys.stdout is not None:
@@ -130,11 +147,13 @@ def _look(words: list[str]) -> int:
 
 def _understood(words: list[str]) -> argparse.Namespace:
     """The words of a verb that reads; all that is wrong with them is said at once."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     parser = build_parser(words[0] if words else "")
-    if not words or words == ["help"]:
-        words = ["--help"]
+    words = words or ["--help"]
     if words[0].startswith("-") and words[0] not in parser.own_options():
-        raise OpscopeError(f"opscope has no option {words[0]}: options stand after a verb")
+        meant = did_you_mean(words[0], parser.own_options(), 0.8) or ": options stand after a verb"
+        raise OpscopeError(f"opscope has no option {words[0]}{meant}")
     args, unknown = parser.parse_known_args(words)
     if unknown and not any(word.startswith("-") for word in unknown):
         again = parser.again(args.verb, words[1:])

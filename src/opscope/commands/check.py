@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from opscope.commands.output import (
     add_json_flag,
-    grouped,
     print_hit_groups,
     print_hits,
     print_json,
@@ -23,6 +22,7 @@ from opscope.commands.output import (
 )
 from opscope.commands.parsing import count
 from opscope.errors import HIT, ConfigError, OpscopeError, Problem
+from opscope.read.hit_rows import grouped
 from opscope.waiting import show
 from opscope.wording import counted
 

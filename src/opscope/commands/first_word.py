@@ -10,7 +10,7 @@ from typing import Any, TextIO, cast
 from opscope.commands.tables import is_terminal
 from opscope.waiting import Waiting
 
-_SOON = 0.2
+SOON = 0.1
 """Seconds until the sign: Python has taken its own to get here."""
 
 
@@ -21,7 +21,7 @@ def waiting_for_words(what: str) -> Iterator[None]:
     if not is_terminal(sys.stderr):
         yield
         return
-    with Waiting(what, _SOON) as waiting:
+    with Waiting(what, SOON) as waiting:
         sys.stdout = cast("TextIO", _FirstWord(stream, waiting.end))
         try:
             yield

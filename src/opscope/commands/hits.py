@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from opscope.calls import moment
 from opscope.commands.output import (
     add_json_flag,
-    grouped,
     print_hit_groups,
     print_hits,
     print_json,
@@ -22,8 +21,8 @@ from opscope.commands.output import (
 )
 from opscope.commands.parsing import count
 from opscope.errors import OpscopeError
-from opscope.judge.origin.verdict import shown_place
 from opscope.messages import say
+from opscope.read.hit_rows import grouped
 from opscope.settings.checks import did_you_mean
 from opscope.wording import counted
 
@@ -92,6 +91,8 @@ def _write_html(reader: Reader, path: Path) -> None:
 
 def _print_notes(reader: Reader, ranks: list[int] | None, step: int | None, first: int) -> None:
     """Print what did no harm: batches that the script skipped, values that were masked."""
+    from opscope.judge.origin.verdict import shown_place
+
     chosen = [note for note in reader.notes(ranks) if step in (None, note["step"])]
     if not chosen:
         return

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import number
-from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import Phase
 from opscope.messages import say
+from opscope.read.hit_rows import near
+from opscope.wording import typed
 
 if TYPE_CHECKING:
     from opscope.views.rank_view import RankView
@@ -66,9 +68,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nothing(args: argparse.Namespace) -> str:
+    if not args.phase and not args.text:
+        return f"no operator of {args.run} is recorded"
     of_phase = f" of phase {args.phase}" if args.phase else ""
     matching = f" matches {args.text}" if args.text else " is there"
-    return f"no operator{of_phase}{matching}; list them with: opscope nodes {args.run}"
+    return f"no operator{of_phase}{matching}; list them with: {typed('nodes', args.run)}"
 
 
 def _print_list(nodes: Sequence[Mapping[str, Any]], total: int) -> None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from opscope.commands.tables import table_lines, terminal_width, wrapped
 from opscope.escapes import escaped, escaped_json
+from opscope.read.hit_rows import (
+    GROUP_COLUMNS,
+    HIT_COLUMNS,
+    HitsAtValue,
+    advice_of,
+    hit_row,
+    label_of,
+)
 from opscope.rundir.jsonlines import dumps
 from opscope.wording import counted, folded
 
@@ -42,72 +49,9 @@ def print_wrapped(text: str, indent: int = 2) -> None:
         print(line)
 
 
-_HIT_COLUMNS = ("step", "rank", "watchpoint", "value", "line", "what")
-_GROUP_COLUMNS = ("steps", "hits", *_HIT_COLUMNS[1:])
-_SAME = ("label", "condition", "rank", "name", "io", "slot", "parameter")
-"""The fields that hits of a group have in common."""
-
-
-def _hit_row(hit: Mapping[str, Any]) -> list[Any]:
-    """A hit, as it stands in a file, as a line of a table."""
-    side = "input:" if hit.get("io") == "input" else ""
-    of_pass = "" if hit.get("pass") is None else f"@{hit['pass']}"
-    value = f"{hit['name']}:{side}{hit.get('slot', 0)}{of_pass}" if hit.get("name") else ""
-    parameter = hit.get("parameter") or ""
-    if parameter and hit.get("name") != parameter:
-        value = f"{parameter} ({value})" if value else parameter
-    return [
-        hit.get("step"),
-        hit.get("rank"),
-        _label(hit),
-        value or "-",
-        near(str(hit.get("where") or "-")),
-        _told(hit)[0],
-    ]
-
-
-def _told(hit: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what a hit says it saw, and the advice that is the same for all of its condition."""
-    from opscope.judge.catalogue import CONDITIONS
-
-    message = str(hit.get("message", ""))
-    advice = next((c.advice for c in CONDITIONS if c.abbr == hit.get("condition")), "")
-    seen = message.removesuffix(f"; {advice}") if advice else message
-    return seen, advice if seen != message else ""
-
-
 def _print_advice(hits: Iterable[Mapping[str, Any]]) -> None:
-    """Print what the conditions of some hits advise, each once."""
-    for label, advice in dict.fromkeys((_label(hit), _told(hit)[1]) for hit in hits):
-        if advice:
-            print_wrapped(f"{label}: {advice}")
-
-
-def _label(hit: Mapping[str, Any]) -> str:
-    return str(hit.get("label") or hit.get("condition"))
-
-
-class HitsAtValue:
-    """Hits of one watchpoint at one value of one rank."""
-
-    def __init__(self, hit: Mapping[str, Any]) -> None:
-        self.first = hit
-        self.steps: list[int] = []
-
-    def row(self) -> list[Any]:
-        """A line of a table: when, how often, and what it was the first time."""
-        low, high = min(self.steps), max(self.steps)
-        steps = str(low) if low == high else f"{low}-{high}"
-        return [steps, len(self.steps), *_hit_row(self.first)[1:]]
-
-
-def grouped(hits: Iterable[Mapping[str, Any]]) -> list[HitsAtValue]:
-    """Hits that say the same of the same value together, in the order of their first ones."""
-    groups: dict[tuple[Any, ...], HitsAtValue] = {}
-    for hit in hits:
-        key = tuple(hit.get(name) for name in _SAME)
-        groups.setdefault(key, HitsAtValue(hit)).steps.append(int(hit.get("step") or 0))
-    return list(groups.values())
+    for line in advice_of(hits):
+        print_wrapped(line)
 
 
 def print_hit_groups(
@@ -120,14 +64,14 @@ def print_hit_groups(
     """
     counts: dict[str, int] = {}
     for group in groups:
-        label = _label(group.first)
+        label = label_of(group.first)
         counts[label] = counts.get(label, 0) + len(group.steps)
     total = sum(counts.values())
     kinds = ", ".join(f"{label} {count:,}" for label, count in counts.items())
     print_wrapped(f"{counted(total, 'hit')}{checks}: {kinds}{left}", indent=0)
     shown = groups[:first] if first else groups
     spare = ("rank", *(("watchpoint",) if len(counts) == 1 else ()), "hits")
-    _print_told(_GROUP_COLUMNS, [group.row() for group in shown], spare)
+    _print_told(GROUP_COLUMNS, [group.row() for group in shown], spare)
     _print_advice(group.first for group in shown)
     if len(shown) < len(groups):
         more = counted(len(groups) - len(shown), "more kind of hit is", "more kinds of hits are")
@@ -137,7 +81,7 @@ def print_hit_groups(
 def print_hits(hits: Sequence[Mapping[str, Any]], first: int) -> None:
     """Print hits as a table; only the first ones if there are many."""
     shown = hits[:first] if first else hits
-    _print_told(_HIT_COLUMNS, [_hit_row(hit) for hit in shown], ("rank",))
+    _print_told(HIT_COLUMNS, [hit_row(hit) for hit in shown], ("rank",))
     _print_advice(shown)
     if len(shown) < len(hits):
         more = counted(len(hits) - len(shown), "later hit is", "later hits are")
@@ -164,9 +108,3 @@ def _is_cut(lines: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
         return False
     ends = (escaped(str(row[-1])).rstrip() for row in rows)
     return not all(line.endswith(end) for line, end in zip(lines[1:], ends, strict=True))
-
-
-def near(place: str) -> str:
-    """A place in the code as seen from here, if it is below."""
-    here = f"{Path.cwd()}/"
-    return place.removeprefix(here)

@@ -7,18 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opscope.commands.numbers import number
-from opscope.commands.output import near, print_line, print_wrapped
+from opscope.commands.output import print_line, print_wrapped
 from opscope.commands.plot import plot
 from opscope.commands.tables import fitted, print_table
-from opscope.wording import counted, duration
+from opscope.read.hit_rows import near
+from opscope.wording import counted, duration, typed
 
 _LINES = 40
 """So many scopes of a model are shown."""
 
 
-def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
-    """Print the curves, the model, what stands out and the hits."""
+def print_overview(
+    title: str, found: Mapping[str, Any], run: str, ending: Sequence[str] = ()
+) -> None:
+    """Print how it went, the curves, the model, what stands out and the hits."""
     print_line(title)
+    for line in ending:
+        print_wrapped(line)
     print_wrapped(found["sentence"])
     curves = found["curves"]
     for name, label in (("loss", "loss"), ("gradient_norm", "gradient norm")):
@@ -28,7 +33,7 @@ def print_overview(title: str, found: Mapping[str, Any], run: str) -> None:
     _print_findings(found["findings"])
     if found["hits"]:
         print_line()
-        print_line(f"hits: opscope hits {run}")
+        print_line(f"hits: {typed('hits', run)}")
         for group in found["hits"][:10]:
             times = f" ({group['count']} times)" if group["count"] > 1 else ""
             when = f"  step {group['first_step']:>5}  {group['label']}  "
@@ -68,7 +73,7 @@ def _print_scopes(scopes: Sequence[Mapping[str, Any]], run: str) -> None:
     print_table(columns, rows, whole=columns[-1:], spare=("parameters",))
     if len(scopes) > _LINES:
         more = counted(len(scopes) - _LINES, "more scope")
-        print_line(f"and {more}: opscope nodes {run}")
+        print_line(f"and {more}: {typed('nodes', run)}")
 
 
 def _range(scope: Mapping[str, Any]) -> str:

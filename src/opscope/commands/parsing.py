@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from opscope.errors import OpscopeError
-from opscope.settings.checks import did_you_mean
+from opscope.settings.checks import alternatives, did_you_mean
 
 _CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<word>[^']*)' \(choose from")
 
@@ -50,6 +50,10 @@ class Parser(argparse.ArgumentParser):
         found = _CHOICE.match(message)
         if found is not None and found["what"] == "VERB":
             message = f"{found['word']} is no verb{did_you_mean(found['word'], self._verbs())}"
+        elif found is not None:
+            choices = [each.strip(" ')") for each in message[found.end() :].split(",")]
+            meant = did_you_mean(found["word"], choices)
+            message = f"{found['what']} = {found['word']}: must be {alternatives(choices)}{meant}"
         missing = _MISSING.match(message)
         if missing is not None:
             message = f"{self.prog} needs {missing['names']}"

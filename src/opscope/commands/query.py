@@ -1,4 +1,4 @@
-"""Ask a run in SQL, over the tables nodes, steps, stats and stacks.
+"""Ask a run in SQL, over the tables nodes, steps, stats, extra_stats, gaps and stacks.
 
 For example: opscope query last "select name, max(max) from stats group by name order by 2 desc"
 """

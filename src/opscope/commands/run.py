@@ -14,13 +14,14 @@ import os
 import sys
 from pathlib import Path
 
+from opscope.commands.interrupt import ended_in_a_line
 from opscope.commands.tables import is_terminal
 from opscope.errors import HIT, OpscopeError
 from opscope.messages import mend_streams, say
 from opscope.script import check_script, run_module, run_script
 from opscope.session import Session, begin
 from opscope.settings.run import RunSettings
-from opscope.waiting import Waiting
+from opscope.waiting import finish
 from opscope.watch.ending import TrainingStopped
 
 _OPTIONS = (
@@ -31,6 +32,7 @@ _OPTIONS = (
     ("--every", "N", "only one step in N (default: 1)"),
     ("--scope", "GLOB", "only operators whose scope matches, such as '*/conv3-Conv2d*'"),
     ("--include", "PHASES", "also dump and watch these phases: setup, data, eval"),
+    ("--extra-stats", "NAMES", "further statistics of every value, such as kurtosis,median_abs"),
     ("--budget", "SIZE", "how large a rank of the run may grow (default: 2GiB)"),
     ("--keep-runs", "N", "keep this many runs in ./opscope-runs (default: all)"),
     ("--watch", "WHAT", "watchpoints: none, recommended (default), a file or a specification"),
@@ -67,10 +69,11 @@ def run(args: argparse.Namespace) -> int:
     command: list[str] = args.command_line
     is_module = command[:1] == ["-m"]
     target = command[1:2] if is_module else command[:1]
-    settings = _checked(args, target, is_module)
     arguments = command[2:] if is_module else command[1:]
-    with Waiting(f"opscope: starting {target[0]}"):
+    with ended_in_a_line():
+        settings = _checked(args, target, is_module)
         session = begin(lambda: _session(settings, target[0], command))
+    finish()
     if not _announce(session) and is_terminal(sys.stderr):
         say(f"watching {target[0]}")  # which may import for long before it prints
     try:

@@ -11,7 +11,7 @@ from opscope.commands.output import add_json_flag, print_json
 from opscope.commands.tables import print_table
 from opscope.errors import OpscopeError
 from opscope.messages import say
-from opscope.read.find import recordings_in
+from opscope.read.find import none_in, recordings_in
 from opscope.rundir.layout import RUNS
 from opscope.wording import size
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         lines = [_line(summary) for summary in summaries]
         print_table(_COLUMNS, lines, whole=("name", "state"), spare=_SPARE)
     else:
-        say(f"there is no run in {args.directory}")
+        say(none_in(args.directory))
     return 0
 
 

@@ -1,8 +1,8 @@
 """Show a run or dump at a glance, or one operator: its code, what went in, what came out.
 
 Without NODE: how the run ended, loss and gradient norm, the model, what stands out, and hits.
-NODE is a name, a part of one, or an id; of several that match, the first operator of forward is
-shown and the others are listed. `NODE:1` shows output 1 alone and `NODE:input:1` input 1.
+NODE is a name, a part of one, or an id; of several that match, one of forward is shown, of a module
+its last operator, and the others are listed. `NODE:1` shows output 1 alone, `NODE:input:1` input 1.
 
 `opscope show RUN hits` shows the state of training that was saved with the first hit of NaN or Inf,
 and `opscope show RUN hits/step_3` that of step 3: the batch, random states, parameters, the
@@ -12,19 +12,21 @@ optimizer, and the inputs and outputs of the operator where it began.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.commands.numbers import cell
-from opscope.commands.output import add_json_flag, near, print_json, print_line
+from opscope.commands.output import add_json_flag, print_json, print_line
 from opscope.commands.parsing import count
 from opscope.commands.tables import fitted, print_table
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
 from opscope.messages import say
+from opscope.read.hit_rows import near
 from opscope.read.nodes import Address, choose_node, parse_address
 from opscope.rundir.layout import HIT_STATES
-from opscope.wording import counted
+from opscope.wording import counted, typed
 
 if TYPE_CHECKING:
     from opscope.read.hit_state import SavedTensor
@@ -104,8 +106,25 @@ def _show_all(run: str, rank: int, as_json: bool) -> int:
     if as_json:
         print_json({"name": reader.path.resolve().name, "path": str(reader.path), **found})
     else:
-        print_overview(f"{reader.path.resolve().name}: {found['state']}", found, run)
+        title = f"{reader.path.resolve().name}: {found['state']}"
+        print_overview(title, found, run, list(_ending(reader.path, rank, run)))
     return 0
+
+
+def _ending(path: Path, rank: int, run: str) -> Iterator[str]:
+    """Say how a training ended that did not finish, and where there is more about it."""
+    from opscope.read.state import KILLED, rank_state
+    from opscope.record.places import recordings
+    from opscope.rundir.ending import FAILED
+    from opscope.rundir.layout import rank_directory
+
+    state = rank_state(rank_directory(path, rank))
+    if state.kind not in (FAILED, KILLED):
+        return
+    if state.message:
+        yield f"{state.reason}: {state.message}"
+    if recordings(path):
+        yield f"how it ended: {typed('report', run)}"
 
 
 def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
@@ -117,7 +136,7 @@ def _print_others(others: Sequence[Node], args: argparse.Namespace) -> None:
         for node in others[:_OTHERS]:
             print_line(f"  {node.id:>6}  {fitted(node.name, 10)}")
         if len(others) > _OTHERS:
-            print_line(f"  all of them: opscope nodes {args.run} {args.node}")
+            print_line(f"  all of them: {typed('nodes', args.run, args.node)}")
 
 
 def _show_state(rank: RankReader, text: str, as_json: bool) -> int:
@@ -234,8 +253,10 @@ def _print_value(value: Data) -> None:
         print_line(f"  no numbers{never}")
         return
     several = ("pass",) if any(row["pass"] is not None for row in value["rows"]) else ()
-    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *_COUNTS)
-    lines = [(row["step"], [row[name] for name in columns]) for row in value["rows"]]
+    extra = dict.fromkeys(name for row in value["rows"] for name in row["extra"])
+    columns = ("step", *several, *_varying(value["rows"]), *_NUMBERS, *extra, *_COUNTS)
+    rows = [{**row, **dict.fromkeys(extra), **row["extra"]} for row in value["rows"]]
+    lines = [(row["step"], [row[name] for name in columns]) for row in rows]
     lines += [(gap["first"], _gap_line(gap, columns)) for gap in value["between"]]
     shown = [line for _, line in sorted(lines, key=lambda line: line[0])]
     print_table(columns, shown, spare=_SPARE)

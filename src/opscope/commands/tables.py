@@ -7,10 +7,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
+from itertools import accumulate, takewhile
 from typing import Any, TextIO
 
 from opscope.commands.numbers import cell
 from opscope.escapes import escaped
+from opscope.wording import columns_of
 
 _GAP = "  "
 _LEAST = 12
@@ -72,14 +74,23 @@ def shortened(text: str, width: int) -> str:
     >>> shortened("mean |x| is 5.62952, above 1", 22)
     'mean |x| i… above 1'
     """
-    if len(text) <= width:
+    if columns_of(text) <= width:
         return text
-    front = max(1, (width - 1) // (3 if "/" in text and " " not in text else 2))
-    rest = len(text) - (width - 1 - front)
+    room = max(1, (width - 1) // (3 if "/" in text and " " not in text else 2))
+    front = _that_fit(text, room)
+    rest = len(text) - _that_fit(text[::-1], width - 1 - columns_of(text[:front]))
     for number in _NUMBER.finditer(text) if " " in text else ():
         front = number.start() if number.start() < front < number.end() else front
         rest = number.end() if number.start() < rest < number.end() else rest
     return f"{text[:front]}…{text[rest:]}"
+
+
+def _that_fit(text: str, width: int) -> int:
+    """Count the first characters of a text that fit."""
+    if text.isascii():
+        return max(0, min(width, len(text)))
+    taken = accumulate(map(columns_of, text))
+    return sum(1 for _ in takewhile(lambda columns: columns <= width, taken))
 
 
 def column_widths(
@@ -87,9 +98,9 @@ def column_widths(
 ) -> tuple[list[int], list[bool]]:
     """Measure how wide columns are, and which are of numbers."""
     right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(columns)
-    widths = [len(escaped(column)) for column in columns]
+    widths = [columns_of(escaped(column)) for column in columns]
     for row in rows:
-        widths = [max(w, len(escaped(cell(v)))) for w, v in zip(widths, row, strict=True)]
+        widths = [max(w, columns_of(escaped(cell(v)))) for w, v in zip(widths, row, strict=True)]
     return widths, right
 
 
@@ -161,22 +172,22 @@ def _upright(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int, whole: Collection[str]
 ) -> list[str]:
     """Each row as lines of a name and a value; sentences are wrapped, other texts are cut."""
-    margin = max(map(len, head), default=0)
+    margin = max(map(columns_of, head), default=0)
     lines: list[str] = []
     for row in rows:
         if lines:
             lines.append("")
         for name, value in zip(head, row, strict=True):
-            room = len(value) if name in whole else max(_LEAST, width - margin - len(_GAP))
+            room = columns_of(value) if name in whole else max(_LEAST, width - margin - len(_GAP))
             first, *more = _in_lines(value, room)
-            lines.append(f"{name.ljust(margin)}{_GAP}{first}".rstrip())
+            lines.append(f"{_padded(name, margin)}{_GAP}{first}".rstrip())
             lines += [f"{' ' * margin}{_GAP}{line}" for line in more]
     return lines or [shortened(_GAP.join(head), width)]
 
 
 def _in_lines(text: str, width: int) -> list[str]:
     """A text in lines of this width: a sentence is wrapped, and what has no spaces is cut."""
-    if len(text) <= width:
+    if columns_of(text) <= width:
         return [text]
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     return [shortened(line, width) for line in lines]
@@ -185,7 +196,12 @@ def _in_lines(text: str, width: int) -> list[str]:
 def table_line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     """One line; `right` says which columns are of numbers."""
     cells = zip(texts, widths, right, strict=True)
-    return _GAP.join(t.rjust(width) if r else t.ljust(width) for t, width, r in cells).rstrip()
+    return _GAP.join(_padded(text, width, r) for text, width, r in cells).rstrip()
+
+
+def _padded(text: str, width: int, right: bool = False) -> str:
+    blanks = " " * (width - columns_of(text))
+    return blanks + text if right else text + blanks
 
 
 def _is_numeric(column: Sequence[Any]) -> bool:

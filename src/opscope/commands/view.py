@@ -14,7 +14,7 @@ from pathlib import Path
 from opscope.desktop import announce
 from opscope.errors import OpscopeError
 from opscope.live.helper import missing_packages
-from opscope.read.find import find_run, is_run
+from opscope.read.find import find_run, is_dump, is_run
 from opscope.rundir.layout import RUNS, run_key
 
 
@@ -65,7 +65,6 @@ def require_server() -> None:
 
 def _found(text: str) -> tuple[Path, bool]:
     """Find what a text means, and whether it is a recording and nothing else."""
-    from opscope.read.dump import is_dump
     from opscope.record.places import recordings
 
     path = Path(text)

@@ -15,6 +15,7 @@ from opscope.judge.conditions.feature_scale import FEATURE_SCALE
 from opscope.judge.conditions.frozen_parameter_changed import FROZEN_PARAMETER_CHANGED
 from opscope.judge.conditions.gradient_depth import GRADIENT_DEPTH
 from opscope.judge.conditions.gradient_not_cleared import GRADIENT_NOT_CLEARED
+from opscope.judge.conditions.gradient_unused import GRADIENT_UNUSED
 from opscope.judge.conditions.input_scale import INPUT_SCALE
 from opscope.judge.conditions.linear_after_linear import LINEAR_AFTER_LINEAR
 from opscope.judge.conditions.loss_activation import LOSS_ACTIVATION
@@ -80,6 +81,7 @@ CONDITIONS: tuple[Condition, ...] = (
     PARAMETER_WITHOUT_OPTIMIZER,
     PARAMETER_WITHOUT_GRADIENT,
     GRADIENT_NOT_CLEARED,
+    GRADIENT_UNUSED,
     FROZEN_PARAMETER_CHANGED,
     EVALUATION_DIFFERS,
     RANKS_DIFFER,

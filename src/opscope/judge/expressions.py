@@ -314,6 +314,10 @@ def _unexpected(token: str) -> str:
     if not token:
         return "a number or a statistic is missing"
     if token.isidentifier() and token not in _WORDS:
+        from opscope.stats import extra
+
+        if token in extra.names():
+            return f"{token} is an extra statistic; expressions are about those of every row"
         hint = did_you_mean(token, NAMES)
         return f"{token} is no statistic{hint}; there are {', '.join(NAMES)}"
     return f"a number or a statistic is expected, not {token!r}"

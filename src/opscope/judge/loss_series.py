@@ -8,6 +8,15 @@ from collections.abc import Sequence
 
 from opscope.judge.training_check import SeenStep
 
+ERRORS = frozenset(
+    (
+        *("nll_loss", "nll_loss_forward", "nll_loss2d_forward", "cross_entropy_loss", "mse_loss"),
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss"),
+        *("l1_loss", "smooth_l1_loss"),
+    )
+)
+"""The functions that measure errors, which no training wants to grow."""
+
 
 def loss_of(step: SeenStep) -> float | None:
     """Return the loss of a step, over its micro-batches; None if there are several kinds, or none.

@@ -18,6 +18,11 @@ def is_batch_norm(node: Node) -> bool:
     return "batch_norm" in node.op_type and "backward" not in node.op_type
 
 
+def stands_still(node: Node) -> bool:
+    """Return whether a batch norm leaves its running statistics as they are."""
+    return node.arguments.get("momentum") in ("0", "0.0")
+
+
 def trains_batch_norm(node: Node) -> bool:
     """Return whether a node is a batch norm by the statistics of the batch, not recalibration."""
     recalibrates = any(frame.file.endswith(_RECALIBRATION) for frame in node.stack.frames)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import TRAINING_GRAPH, LossRecord, Node, StepRecord, UpdateFact
+from opscope.events import TRAINING_GRAPH, LossRecord, Node, Phase, StepRecord, UpdateFact
 from opscope.judge.findings import Findings
 from opscope.judge.hits import Hit
 from opscope.judge.notes import MASKED, SKIPPED, Note
 from opscope.judge.origin import arrival, noticing
-from opscope.judge.origin.birth import Birth
+from opscope.judge.origin.birth import Birth, when
 from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.soundness import Soundness
 from opscope.judge.table import Table
@@ -22,6 +22,8 @@ from opscope.judge.value_hits import birth_hit
 from opscope.judge.watchpoint import Watchpoint
 
 Records = NDArray[np.void]
+Readings = Sequence[tuple[Birth, int]]
+"""Births with the calls by which the script came to know of what they made."""
 _BIRTHS = 20
 """So many operators at fault are hits of a watchpoint in one step."""
 
@@ -134,29 +136,26 @@ class Overflows:
         waiting = [b for b in waiting if self._is_of_interest(b) and not is_transparent(b.node)]
         if not waiting:
             return
-        skipped = self._skipped(part, waiting)
-        batches: set[int] = set()
+        calls, readings = part.calls, list(self._readings(part))
+        left_out = self._skipped(part, waiting, readings)
+        for birth, call in _batches(calls, sorted(left_out, key=when), readings):
+            number = calls.pass_among_several(call)
+            self.on_note(Note(SKIPPED, part.step, rank, birth, number))
         for birth in waiting:
-            of_pass, node = part.calls.pass_of(birth.call), birth.node.id
-            if birth in skipped and of_pass not in batches:
-                batches.add(of_pass)
-                kind = SKIPPED
-            elif birth not in skipped and node not in self._masked and not soundness.arrived:
-                self._masked.add(node)
-                kind = MASKED
-            else:
+            if birth in left_out or birth.node.id in self._masked or soundness.arrived:
                 continue
-            number = part.calls.pass_among_several(birth.call)
-            self.on_note(Note(kind, part.step, rank, birth, number))
+            self._masked.add(birth.node.id)
+            number = calls.pass_among_several(birth.call)
+            self.on_note(Note(MASKED, part.step, rank, birth, number))
 
-    def _skipped(self, part: StepPart, waiting: Sequence[Birth]) -> set[Birth]:
+    def _skipped(self, part: StepPart, waiting: Sequence[Birth], readings: Readings) -> set[Birth]:
         """Births of batches that were left out: what they made was read, or had gradients."""
         calls, soundness = part.calls, self.soundness
         ends = [loss.call for loss in part.losses if loss.call is not None]
         lasting = arrival.bad_lasting_values(calls, soundness.bad_slots)
         ends += [place[0] for place in lasting.values()]
         found = set(soundness.leading_to(waiting, ends))
-        return found | {birth for birth, _ in self._readings(part)}
+        return found | {birth for birth, _ in readings}
 
     def _is_of_interest(self, birth: Birth) -> bool:
         return self._table.is_watched(birth.node) and not self._table.is_ignored(birth.node)
@@ -165,6 +164,24 @@ class Overflows:
         muted = watchpoint.is_muted(node) or self._table.is_ignored(node)
         selected = watchpoint.select.matches(node, node.gradient_of or node.parameter)
         return self._table.is_watched(node) and selected and not muted
+
+
+def _batches(
+    calls: Calls, births: Sequence[Birth], readings: Readings
+) -> Iterator[tuple[Birth, int]]:
+    """Yield the first birth of each batch, with a call of its pass.
+
+    A batch may be made before its pass begins: what comes in after the script has looked at the
+    one before is of another.
+    """
+    last: Birth | None = None
+    for birth in births:
+        known = last is not None and calls.pass_of(last.call) == calls.pass_of(birth.call)
+        looked = [] if last is None else [c for b, c in readings if b.call <= last.call]
+        is_next = birth.node.phase is Phase.FORWARD and any(c < birth.call for c in looked)
+        if not known or is_next:
+            last = birth
+            yield birth, max([birth.call, *(c for b, c in readings if b is birth and is_next)])
 
 
 def _of_overflow(watchpoints: Sequence[Watchpoint]) -> list[Watchpoint]:

@@ -8,7 +8,7 @@ from opscope.judge.parsing import make
 from opscope.judge.watchpoint import Watchpoint
 
 _SET = (
-    *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "FC", "ED", "RD"),
+    *("OO", "WO", "LN", "LS", "AS", "AD", "PU", "PO", "PG", "GA", "GU", "FC", "ED", "RD"),
     *("LD", "LB", "LA", "LT", "LI", "NC", "WE", "NE", "GD", "TE", "OS"),
 )
 _THOROUGH = ("LP", "LO", "DX", "DB", "DF", "DC")

@@ -12,7 +12,7 @@ from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
 from opscope.judge.history import ParameterHistory
 from opscope.judge.hits import Hit
-from opscope.judge.modes import is_dropout, trains_batch_norm
+from opscope.judge.modes import is_batch_norm, is_dropout, stands_still, trains_batch_norm
 from opscope.judge.selection import weight_of
 from opscope.judge.table import KindOf, Table
 from opscope.judge.training_check import SeenStep, TrainingCheck
@@ -68,6 +68,10 @@ class TrainingJudge:
         """By scope of a dropout or batch norm: whether gradients were recorded where it ran."""
         self.dropout_nodes: dict[str, Node] = {}
         """By scope: the first of them that ran without."""
+        self.norms: dict[str, set[bool]] = {}
+        """By scope of a batch norm in train mode: whether its running statistics stand still."""
+        self.evaluated_norms: dict[str, Node] = {}
+        """By scope: the first batch norm in eval mode of an evaluation."""
         self.uses: tuple[NDArray[np.int32], Records] = np.empty(0, np.int32), np.empty(0, ROW_DTYPE)
         """The parameters that the last step used, by number, and their rows."""
         self._findings = findings
@@ -123,6 +127,7 @@ class TrainingJudge:
         if node.phase is Phase.FORWARD and not node.with_grad and node.module_class:
             self.asked.update(filter(None, map(weight_of, node.sources)))
         self._observe_dropout(node)
+        self._observe_batch_norm(node)
 
     def _observe_dropout(self, node: Node) -> None:
         """Note a call site of dropout or batch norm in train mode, and whether it trains."""
@@ -134,6 +139,14 @@ class TrainingJudge:
         self.dropouts.setdefault(node.scope, set()).add(node.with_grad)
         if not node.with_grad:
             self.dropout_nodes.setdefault(node.scope, node)
+
+    def _observe_batch_norm(self, node: Node) -> None:
+        if not is_batch_norm(node):
+            return
+        if trains_batch_norm(node):
+            self.norms.setdefault(node.scope, set()).add(stands_still(node))
+        elif not node.with_grad:
+            self.evaluated_norms.setdefault(node.scope, node)
 
     # ------------------------------------------------------------------ checking
 

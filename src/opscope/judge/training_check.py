@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.calls import Calls
-from opscope.events import IO, LossRecord, Node
+from opscope.events import IO, LossRecord, Node, Phase
 from opscope.judge.hits import Hit
 from opscope.stats.record import ROW_DTYPE
 
@@ -86,6 +86,7 @@ class TrainingCheck:
             return
         self.told.update(fresh)
         node = (nodes or {}).get(fresh[0]) or self.training.first_use(fresh[0])
+        node = node or _first_update(step.calls)
         yield self._hit(step, message.format(_listed(fresh)), node, fresh[0])
 
     def is_left_alone(self, node: Node) -> bool:
@@ -114,6 +115,11 @@ class TrainingCheck:
         return Hit(
             self.watchpoint, step.step, rank, message, node, io, call=call, parameter=parameter
         )
+
+
+def _first_update(calls: Calls) -> Node | None:
+    """The first operator of an optimizer, whose line is that of its step: where nothing reads."""
+    return next((node for node in calls.nodes if node.phase is Phase.OPTIMIZER), None)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opscope.access_token import own_token
 from opscope.errors import INTERRUPTED
+from opscope.live.bequest import Bequest
 from opscope.live.controller import WAITING, Controller, TrainingState
 from opscope.live.helper import helper_address
 from opscope.live.kept import NAMED, ON_DISK, SMALL_BYTES, USUAL_BYTES, KeptValues
@@ -81,6 +82,7 @@ class Live:
         }
         self._directory = directory
         self._link: Link | None = None
+        self._bequest: Bequest | None = None
         self._waited = False
         self._let_on = -1
         """The last step whose hits somebody has let pass."""
@@ -105,7 +107,13 @@ class Live:
             copying = files.verbs.get(verb)
             return copying(args) if copying else verbs.answer(verb, args)
 
-        presence = self.controller.set_presence
+        bequest = self._bequest = Bequest(self._directory, hello)
+
+        def presence(is_there: bool, watchers: int) -> None:
+            if is_there and link.copies:
+                bequest.write(self._address())
+            self.controller.set_presence(is_there, watchers)
+
         link = Link(self._address, token, hello, self._directory, answer, presence)
         files = FileVerbs(RunFiles(self._directory, rank), link.caught_up.set)
         self._link = link
@@ -167,6 +175,8 @@ class Live:
         self.controller.end()
         if self._link is not None:
             self._link.end()
+        if self._bequest is not None:
+            self._bequest.remove()
 
 
 def _is_named(watchpoints: Sequence[Watchpoint], node: Node) -> bool:

@@ -75,11 +75,20 @@ class Link(threading.Thread):
 
     def end(self, patience_s: float = 2.0) -> None:
         """Let a server that copies have the rest, say good-bye, and close."""
+        self.hand_over_rest()
+        self._send({"kind": "bye"})
+        self.close(patience_s)
+
+    def hand_over_rest(self) -> None:
+        """Let a server that copies have what it has not got yet: nothing more will come."""
         self._ended.set()
         if self.copies and self.connected.is_set():
             self._send({"kind": "written"})
             self._wait_for_copy()
-        self._send({"kind": "bye"})
+
+    def close(self, patience_s: float = 2.0) -> None:
+        """Close the connection, without a word."""
+        self._ended.set()
         socket = self._socket
         if socket is not None:
             socket.close()

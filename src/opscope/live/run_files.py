@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.errors import OpscopeError
-from opscope.regular import entries, is_directory, open_regular
+from opscope.native import shared
+from opscope.record.in_use import header_numbers
+from opscope.record.places import IN_RUN, LOCK_FILE, REPORT_FILE, rank_folder
+from opscope.record.ring import RING_FILE
+from opscope.regular import entries, is_directory, is_file, open_regular
 from opscope.rundir import layout
 from opscope.rundir.stat_files import ROWS
 from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID
@@ -24,8 +28,11 @@ _MOST_EXACT = 1 << 53
 """Numbers from here on do not travel as numbers; some file systems have such inodes."""
 _NAME = r"[\w-][\w.-]{0,199}"
 _PATH = re.compile(
-    rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/(?:{_NAME}\.jsonl?|stats/{_NAME}|hits/{_NAME}/{_NAME})"
+    rf"run\.json|sources/{_NAME}|rank_\d{{1,9}}/"
+    rf"(?:{_NAME}\.jsonl?|(?:extra_)?stats/{_NAME}|hits/{_NAME}/{_NAME})"
+    rf"|{IN_RUN}/rank_\d{{1,9}}/rdr/(?!{LOCK_FILE}$){_NAME}"
 )
+_RANK = "rank_"
 
 
 class ListedFile(NamedTuple):
@@ -43,6 +50,13 @@ class ListedFile(NamedTuple):
 def may_travel(path: str) -> bool:
     """Tell whether this is a file of a run directory, and no way out of it."""
     return _PATH.fullmatch(path) is not None
+
+
+def owner(path: str) -> str:
+    """Return the name of the rank that alone writes a file of a run; empty if all share it."""
+    parts = path.split("/")
+    name = parts[1] if parts[0] == IN_RUN and len(parts) > 1 else parts[0]
+    return name if name.startswith(_RANK) else ""
 
 
 @contextlib.contextmanager
@@ -87,6 +101,7 @@ class RunFiles:
     def __init__(self, run: Path, rank: int) -> None:
         self._run = run
         self._rank = layout.rank_directory(run, rank)
+        self._recording = rank_folder(run / IN_RUN, rank)
         self._whole: dict[tuple[str, int], int] = {}
         """The number of bytes of rows that were settled at the last look."""
         self._held: dict[str, _Held] = {}
@@ -113,9 +128,22 @@ class RunFiles:
 
     def _others(self) -> list[ListedFile]:
         hits = self._rank / layout.HIT_STATES
-        folders = [self._run, self._run / layout.SOURCES, self._rank]
+        extra = self._rank / layout.EXTRA_STATS
+        folders = [self._run, self._run / layout.SOURCES, self._rank, extra]
         states = [path for path in _inside(hits) if is_directory(path)]
-        return [each for folder in (*folders, *states) for each in self._listed(folder)]
+        found = [each for folder in (*folders, *states) for each in self._listed(folder)]
+        return found + self._recorded()
+
+    def _recorded(self) -> list[ListedFile]:
+        """The files of the recorder once there is a report; its ring when nobody writes to it."""
+        if not is_file(self._recording / REPORT_FILE):
+            return []
+        is_over = _is_exported(self._recording)
+        return [
+            each
+            for each in self._listed(self._recording)
+            if is_over or not each.path.endswith(f"/{RING_FILE}")
+        ]
 
     def _listed(self, folder: Path) -> list[ListedFile]:
         return [found for path in _inside(folder) if (found := self._look(path)) is not None]
@@ -142,6 +170,8 @@ class RunFiles:
 
         What is replaced is told apart by being held open: so long its inode is not used again.
         """
+        if path.parent == self._recording:  # replaced at the end of a training that had hung
+            return (facts.st_ino ^ facts.st_mtime_ns) % _MOST_EXACT
         if path.parent not in (self._run, self._rank):  # never replaced
             return facts.st_ino % _MOST_EXACT
         held = self._held.get(path.name)
@@ -189,3 +219,11 @@ class FileVerbs:
 
 def _inside(folder: Path) -> list[Path]:
     return entries(folder) if is_directory(folder) else []
+
+
+def _is_exported(folder: Path) -> bool:
+    try:
+        numbers = header_numbers(folder, "state")
+    except OSError:
+        return False
+    return numbers == [shared.RING_EXPORTED]

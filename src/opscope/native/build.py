@@ -154,14 +154,14 @@ class _BuildPlan(NamedTuple):
     def key(self) -> str:
         """Changes when anything does that the library is made of, wherever its sources are."""
         sources = {unit.source for unit in self.units}
-        headers = {header for source in sources for header in source.parent.glob("*.h")}
+        around = {path for source in sources for path in source.parent.glob("*.[hc]*")}
         units = [(unit.source.name, unit.variant, unit.flags) for unit in self.units]
         made = sorted(self.made_headers.items())
         digest = hashlib.sha256(
             repr((units, self.options, *made, self.libraries, platform.machine())).encode()
         )
         digest.update(_run([*self.compiler, "--version"]).stdout)
-        for path in sorted(sources | headers):
+        for path in sorted(sources | {each for each in around if each.suffix in (".h", ".cpp")}):
             digest.update(path.name.encode() + path.read_bytes())
         return digest.hexdigest()[:16]
 

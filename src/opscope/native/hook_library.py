@@ -13,7 +13,7 @@ from opscope.native.headers import hook_headers
 from opscope.waiting import Waiting
 
 HOOK = "hook"
-_SOURCES = ("hook.cpp", "autograd.cpp", "cuda_rows.cpp", "rows.cpp", "known.cpp")
+_SOURCES = ("hook.cpp", "rest.cpp")
 """Those that take longest to compile first."""
 # Asked for here, by one thread: to a second one `sysconfig` answers nothing while it is half made.
 _SOABI = sysconfig.get_config_var("SOABI")

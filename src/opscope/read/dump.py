@@ -48,13 +48,6 @@ class DumpValues(NamedTuple):
     """The numbers that every valid record has: fields of a row, and `HAS_INF`."""
 
 
-def is_dump(path: Path) -> bool:
-    """Tell whether a path is a dump, or one rank of it."""
-    if is_directory(path / METADATA):
-        return True
-    return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
-
-
 def open_dump(path: Path) -> Dump:
     """The dump in a directory; that of a rank is a dump of this rank."""
     if is_directory(path / METADATA):

@@ -12,6 +12,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Frame, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
 from opscope.read.dump import Dump, DumpRank, open_dump
+from opscope.read.extra_stats import ExtraStats
 from opscope.read.hits import RecordedHit
 from opscope.read.recording import Pass
 from opscope.read.row_store import Records
@@ -101,6 +102,11 @@ class DumpReader:
     def known_numbers(self) -> frozenset[str]:
         """The columns that its tables have, and what follows from them."""
         return self._dumped.values().known
+
+    @property
+    def extra_stats(self) -> ExtraStats:
+        """A dump has none."""
+        return ExtraStats()
 
     def parts_of_between(self) -> Iterator[Records]:
         """A dump leaves nothing out behind one's back."""

@@ -113,6 +113,7 @@ def _group(fields: Fields) -> GroupFact:
         tuple(str(name) for name in fields.items("parameters")),
         fields.integer("total"),
         fields.flag("alone"),
+        fields.flag("fresh", False),
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from opscope.dump.layout import METADATA
 from opscope.errors import OpscopeError
 from opscope.escapes import escaped
-from opscope.read.dump import is_dump
-from opscope.rundir.layout import RUN_FILE, RUNS
+from opscope.regular import is_directory
+from opscope.rundir.layout import RUN_FILE, RUNS, rank_directories
 from opscope.rundir.retention import runs_in
 
 LAST = "last"
@@ -35,6 +36,13 @@ def is_run(path: Path) -> bool:
     return (path / RUN_FILE).is_file()
 
 
+def is_dump(path: Path) -> bool:
+    """Tell whether a path is a dump, or one rank of it."""
+    if is_directory(path / METADATA):
+        return True
+    return any(is_directory(rank / METADATA) for rank in rank_directories(path).values())
+
+
 def recordings_in(root: Path) -> list[Path]:
     """The runs in a directory, oldest first, then the dumps; or the one that it is itself."""
     if is_run(root) or is_dump(root):
@@ -46,8 +54,14 @@ def recordings_in(root: Path) -> list[Path]:
 
 def _last(runs: list[Path], root: Path) -> Path:
     if not runs:
-        raise OpscopeError(f"there is no run in {root}")
+        raise OpscopeError(none_in(root))
     return runs[-1]
+
+
+def none_in(root: Path) -> str:
+    """Say that a directory has no run, and how to make one."""
+    how = "; `opscope run train.py` makes one" if str(root) == RUNS else ""
+    return f"there is no run in {root}{how}"
 
 
 def _ambiguous(text: str, matches: list[Path]) -> str:
@@ -59,7 +73,7 @@ def _missing(text: str, runs: list[Path], root: Path) -> str:
     if Path(text).exists():
         return f"{text} is no run: it has no {RUN_FILE}"
     if not runs:
-        return f"{text}: no such path, and there is no run in {root}"
+        return f"{text}: no such path, and {none_in(root)}"
     names = [run.name for run in runs]
     close = difflib.get_close_matches(text, names, n=3, cutoff=0.4)
     shown = [escaped(name) for name in close or names[: -_LISTED - 1 : -1]]

@@ -11,6 +11,7 @@ from opscope.events import IO, Node
 from opscope.judge.hits import Hit
 from opscope.judge.watchpoint import Watchpoint
 from opscope.read.checked import SMALL, Fields, checked_lines
+from opscope.read.hit_rows import near
 from opscope.read.html import hits_table
 from opscope.rundir import layout
 
@@ -35,7 +36,7 @@ class RecordedHit:
 
     def __repr__(self) -> str:
         data = self.data
-        words = (data.get(name) for name in ("label", "name", "where"))
+        words = (data.get("label"), data.get("name"), near(str(data.get("where") or "")))
         what = f"{' '.join(str(word) for word in words if word)}: {data.get('message', '')}"
         return f"<hit in step {self.step}, rank {data.get('rank', 0)}: {what}>"
 

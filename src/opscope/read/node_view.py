@@ -119,6 +119,7 @@ def _row(value: Value) -> Data:
         "dtype": value.dtype,
         "shape": None if value.shape is None else list(value.shape),
         **_numbers(value),
+        "extra": dict(value.extra),
     }
 
 

@@ -11,6 +11,7 @@ from opscope.errors import OpscopeError
 from opscope.escapes import escaped
 from opscope.events import IO, TRAINING_GRAPH, Node, Phase
 from opscope.names import ROOT, ends_with, last_part, last_parts
+from opscope.wording import typed
 
 _SHOWN = 20
 _CLOSE = 0.65
@@ -118,12 +119,18 @@ def _graph(node: Node) -> str:
     return f"  (graph {node.graph})" if node.graph != TRAINING_GRAPH else ""
 
 
+def _modules(node: Node) -> list[str]:
+    """The names of the modules around a node, as their attributes are called: `conv3`."""
+    return [part.rpartition("-")[0] for part in node.name.split("/")[:-1] if "-" in part]
+
+
 def _missing(text: str, nodes: Collection[Node], run: str = "RUN") -> str:
-    names = {node.name: node.name for node in nodes}
+    names = {module: node.name for node in reversed([*nodes]) for module in _modules(node)}
+    names |= {node.name: node.name for node in nodes}
     names |= {last_parts(node.name, 2): node.name for node in nodes}
     names |= {last_part(node.name): node.name for node in nodes}
     close = difflib.get_close_matches(text, names, n=3, cutoff=_CLOSE)
-    every = f"list them with: opscope nodes {run}"
+    every = f"list them with: {typed('nodes', run)}"
     if not close:
         return f"no node matches {text}; {every}"
     found = dict.fromkeys(f"  {escaped(names[c])}" for c in close)

@@ -15,9 +15,9 @@ import numpy as np
 from opscope.errors import OpscopeError
 from opscope.events import IO, Frame, Node, Output, Source
 from opscope.judge.selection import at_line
-from opscope.read.dump import Dump, is_dump
+from opscope.read.dump import Dump
 from opscope.read.dump_recording import DumpRecording, open_dump_recording
-from opscope.read.find import find_run
+from opscope.read.find import find_run, is_dump
 from opscope.read.hits import RecordedHits
 from opscope.read.html import run_table
 from opscope.read.nodes import find_node, parse_address

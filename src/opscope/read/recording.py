@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from opscope.calls import Calls
 from opscope.events import Frame, Node, Stack, StepRecord
 from opscope.read.calls import Variant
+from opscope.read.extra_stats import ExtraStats
 from opscope.read.hits import RecordedHit
 from opscope.read.row_store import Records
 from opscope.read.state import State
@@ -95,6 +96,10 @@ class RankReader(Protocol):
     @property
     def known_numbers(self) -> frozenset[str]:
         """The numbers that every row has: fields of `Row`."""
+
+    @property
+    def extra_stats(self) -> ExtraStats:
+        """The statistics beside those of the rows."""
 
     def parts_of_between(self) -> Iterator[Records]:
         """Extremes of what was left out, in parts."""

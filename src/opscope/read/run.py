@@ -12,6 +12,7 @@ from opscope.errors import OpscopeError
 from opscope.events import Frame, LossRecord, Node, Stack, StepRecord
 from opscope.read.calls import LinkBook, Variant
 from opscope.read.checked import Fields, checked_tail, shown
+from opscope.read.extra_stats import ExtraStats
 from opscope.read.facts import Facts, read_facts
 from opscope.read.graph import edges_line, node_line, stack_line, with_nodes
 from opscope.read.hits import RecordedHit, read_hits
@@ -136,6 +137,7 @@ class Rank:
         self.number = number
         self.path = path
         self._rows = RowStore(path / layout.STATS)
+        self.extra_stats = ExtraStats(path / layout.EXTRA_STATS)
         self._lock = threading.RLock()
         self._known: dict[str, Any] = {}
         self._tails: dict[str, LineTail] = {}
@@ -261,12 +263,14 @@ class Rank:
 
     def values(self, nodes: Collection[int], steps: Collection[int] | None = None) -> list[Value]:
         """The values of some nodes, in the order they were made."""
-        return [value_of(self, record) for record in self.stats(nodes, steps)]
+        extra = self.extra_stats.by_value(nodes, steps)
+        return [value_of(self, record, extra=extra) for record in self.stats(nodes, steps)]
 
     def refresh(self) -> None:
         """Read what has been written since, and only that."""
         with self._lock:
             self._rows.refresh()  # first, so that the lines have all that the rows refer to
+            self.extra_stats.refresh()
             for name in tuple(self._known):
                 more: Callable[[Any], Any] = getattr(self, f"_more_{name}")
                 self._known[name] = more(self._known[name])

@@ -1,4 +1,4 @@
-"""A recording as SQL tables in DuckDB: nodes, steps, stats, gaps, stacks."""
+"""A recording as SQL tables in DuckDB: nodes, steps, stats, extra_stats, gaps, stacks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opscope.read.question import Chosen, Question, choose, understand
 from opscope.read.record_stream import RankRecords, RecordStream
 from opscope.read.recording import RankReader, Recording
 from opscope.read.table_lines import create_table, lines_of
+from opscope.rundir.extra_files import record_type
 from opscope.rundir.thinning import BETWEEN_DTYPE
 from opscope.stats.record import ROW_DTYPE
 from opscope.stats.row import Row
@@ -42,8 +43,20 @@ SELECT r.rank, r.first, r.last, r.node, n.name, n.op_type, n.scope, n.phase, {_S
        {_EXACT.format("min")}, {_EXACT.format("max")}
 FROM between_rows r LEFT JOIN nodes n ON n.rank = r.rank AND n.node = r.node
 """
-_NEEDED = {"stats": {"rows", "nodes", "types"}, "gaps": {"nodes", "between_rows"}}
-_TABLES = frozenset({"nodes", "steps", "stacks", "types", "rows", "stats", "gaps"})
+_EXTRA_STATS = """
+CREATE VIEW extra_stats AS
+SELECT r.rank, r.step, {pass_number}, r.node, n.name, n.op_type, n.scope, n.phase, r.call,
+       {side}, r.slot{numbers}
+FROM extra_rows r
+LEFT JOIN nodes n ON n.rank = r.rank AND n.node = r.node
+{passes}
+"""
+_NEEDED = {
+    "stats": {"rows", "nodes", "types"},
+    "extra_stats": {"nodes"},
+    "gaps": {"nodes", "between_rows"},
+}
+_TABLES = frozenset({"nodes", "steps", "stacks", "types", "rows", "stats", "extra_stats", "gaps"})
 _KEYS = frozenset({"step", "node", "call", "io", "slot", "shape", "kind", "count"})
 """Columns of the rows that are always there: other columns are made of them."""
 _UNSIGNED_OR_NOT = re.compile("_u?int$")
@@ -121,9 +134,9 @@ class Tables:
         for name in tuple(wanted):
             wanted |= _NEEDED.get(name, set())
         ranks = list(self._recording.ranks.values())
-        if "rows" in wanted:  # first: a run being written has the nodes of every row it has
-            for rank in ranks:
-                _ = rank.part_count
+        for rank in ranks:  # first: a run being written has the nodes of every row it has
+            _ = rank.part_count if "rows" in wanted else 0
+            _ = rank.extra_stats.meanings if "extra_stats" in wanted else {}
         for name, lines in lines_of(self._recording).items():
             if name in wanted:
                 create_table(self.connection, name, list(lines))
@@ -132,9 +145,13 @@ class Tables:
             self.connection.execute("UPDATE steps SET loss = losses[-1]")
         if "rows" in wanted:
             self._make_rows(question, ranks)
-        if "stats" in wanted:
+        has_passes = False
+        if wanted & {"stats", "extra_stats"}:
             has_passes = _may_need(question, "pass") and self._make_passes(ranks)
+        if "stats" in wanted:
             self.connection.execute(_stats_view(ranks, has_passes, _needed(question)))
+        if "extra_stats" in wanted:
+            self._make_extra_stats(ranks, has_passes)
         if "gaps" in wanted:
             self._make_gaps(ranks)
 
@@ -157,7 +174,7 @@ class Tables:
         self._streams.append(RecordStream(columns, batches))
         self.connection.register(f"all_{name}", self._streams[-1])
         nulls = ", ".join(
-            f"nullif({column}, 'NaN'::DOUBLE) AS {column}"
+            f'nullif("{column}", \'NaN\'::DOUBLE) AS "{column}"'
             for column, kind in columns.items()
             if kind.kind == "f"
         )
@@ -183,6 +200,21 @@ class Tables:
         names = ("rank", "step", "call", "pass")
         self.connection.register("passes", {n: columns[:, i].copy() for i, n in enumerate(names)})
         return bool(found)
+
+    def _make_extra_stats(self, ranks: Sequence[RankReader], has_passes: bool) -> None:
+        """Make a table of the extra statistics; one that a rank does not have is null there."""
+        names = list(dict.fromkeys(name for rank in ranks for name in rank.extra_stats.meanings))
+        kind = record_type(names)
+        self._stream(
+            "extra_rows",
+            {name: kind[name] for name in kind.names or ()},
+            lambda: _extra_records(ranks, kind),
+        )
+        numbers = "".join(f', r."{name}"' for name in names)
+        pass_number, passes = _pass_parts(has_passes)
+        self.connection.execute(
+            _EXTRA_STATS.format(side=_SIDE, numbers=numbers, pass_number=pass_number, passes=passes)
+        )
 
     def _make_gaps(self, ranks: Sequence[RankReader]) -> None:
         columns = {name: BETWEEN_DTYPE[name] for name in BETWEEN_DTYPE.names or ()}
@@ -216,8 +248,7 @@ def _stats_view(ranks: Sequence[RankReader], has_passes: bool, columns: Collecti
         for name in ("min", "max")
     }
     numbers = [f"r.{n}" if n in known else f"NULL::DOUBLE AS {n}" for n in Row._fields[3:]]
-    pass_number = 'coalesce(p.pass, 0)::INTEGER AS "pass"' if has_passes else '0 AS "pass"'
-    passes = _PASSES if has_passes else ""
+    pass_number, passes = _pass_parts(has_passes)
     return _STATS.format(
         side=_SIDE,
         numbers=", ".join(numbers),
@@ -226,6 +257,28 @@ def _stats_view(ranks: Sequence[RankReader], has_passes: bool, columns: Collecti
         **ends,
         **exact,
     )
+
+
+def _pass_parts(has_passes: bool) -> tuple[str, str]:
+    """The column of passes, and the join that it needs."""
+    if has_passes:
+        return 'coalesce(p.pass, 0)::INTEGER AS "pass"', _PASSES
+    return '0 AS "pass"', ""
+
+
+def _extra_records(ranks: Sequence[RankReader], kind: np.dtype[np.void]) -> Iterator[RankRecords]:
+    """The extra statistics of all ranks as records of one type."""
+    for rank in ranks:
+        for records in rank.extra_stats.parts():
+            found = np.full(len(records), np.array(_nothing(kind), kind))
+            for name in records.dtype.names or ():
+                found[name] = records[name]
+            yield rank.number, found
+
+
+def _nothing(kind: np.dtype[np.void]) -> tuple[float, ...]:
+    """A record without numbers."""
+    return tuple(np.nan if kind[name].kind == "f" else 0 for name in kind.names or ())
 
 
 def _rows(ranks: Sequence[RankReader], chosen: Chosen) -> Iterator[RankRecords]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node
+from opscope.read.extra_stats import RecordPlace, place_of
 from opscope.read.measure import measure
 from opscope.read.stored import Array, Stored, open_array
 from opscope.stats.record import INPUT, ROW_DTYPE, VALID, row_from
@@ -33,6 +34,8 @@ class Value:
     """None where only the file knows."""
     pass_number: int | None = None
     """The pass of the step it is of, if there are several."""
+    extra: Mapping[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """The extra statistics of it that were asked for, by name."""
     _record: Any = field(default=None, repr=False, compare=False)
     _stored: Stored | None = field(default=None, repr=False, compare=False)
     _known: frozenset[str] | None = field(default=None, repr=False, compare=False)
@@ -91,6 +94,7 @@ def value_of(
     stored: Stored | None = None,
     dtype: str | None = None,
     known: frozenset[str] | None = None,
+    extra: Mapping[RecordPlace, Mapping[str, float]] | None = None,
 ) -> Value:
     """The value that a record is about."""
     kind = rank.types.get(int(record["shape"]))
@@ -104,6 +108,7 @@ def value_of(
         kind.dtype if kind else dtype,
         kind.shape if kind else None,
         rank.pass_of(int(record["step"]), int(record["call"])),
+        extra.get(place_of(record), {}) if extra else {},
         record,
         stored,
         known,

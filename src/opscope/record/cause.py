@@ -17,6 +17,8 @@ EXEC = "exec"
 OUT_OF_MEMORY, DEVICE, FAST_EXIT, RUNNING = "out of memory", "device error", "os._exit", "running"
 _RECENT_NS = 60_000_000_000
 """A signal that the script handles itself is why it ends if it ends so soon after."""
+_MARKER_TEXT = 31
+"""So many bytes of text a marker has."""
 _MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc")
 _DEVICE_WORDS = ("CUDA error", "device-side assert", "illegal memory access", "CUDNN_STATUS")
 
@@ -46,6 +48,15 @@ def of_exception(kind: str, message: str, thread: str = "") -> Cause:
     if _has(message, _DEVICE_WORDS):
         return Cause(DEVICE, f"the device failed{where}: {text}")
     return Cause(EXCEPTION, f"exception{where}: {text}")
+
+
+def in_marker(kind: str, message: str) -> str:
+    """Write an exception in the few characters of a marker, so that its cause is told from it."""
+    words = {OUT_OF_MEMORY: ": out of memory", DEVICE: ": CUDA error"}
+    plain = of_exception(kind, "").kind
+    found = of_exception(kind, message).kind
+    word = words.get(found, "") if found != plain else ""
+    return kind[: _MARKER_TEXT - len(word)] + word
 
 
 def _has(message: str, words: tuple[str, ...]) -> bool:
@@ -95,27 +106,42 @@ def _noted(ring: RingReader, markers: list[Marker], last: Marker, alive: bool) -
     ended = any(marker.kind == shared.MARKER_FINISHED for marker in markers)
     after = " after the program had ended" if ended else ""
     if last.kind == shared.MARKER_SIGNAL:
+        if (raised := _raised(markers)) is not None:
+            return Cause(raised.kind, f"{raised.text}, then {name_of(last.number)}")
         return Cause(name_of(last.number), f"{name_of(last.number)}{after}{_address(last)}")
     if last.kind == shared.MARKER_EXCEPTION:
-        return of_exception(last.text or "an exception", "")
+        return _of_marker(last)
     if last.kind == shared.MARKER_FAST_EXIT:
         if last.text:
             return Cause(EXEC, f"it replaced itself by another program: {last.text}")
         return Cause(FAST_EXIT, f"os._exit({last.number})")
-    if (handled := of_handled_signal(ring, last.time_ns)) is not None:
+    code = last.number if last.kind == shared.MARKER_EXIT else 0
+    if (handled := of_handled_signal(ring, last.time_ns, code)) is not None:
         return handled
-    if last.kind == shared.MARKER_EXIT and last.number:
-        return Cause(EXIT, f"it left with the code {last.number}")
+    if code:
+        return Cause(EXIT, f"it left with the code {code}")
     return Cause(FINISHED, "it ended normally")
 
 
-def of_handled_signal(ring: RingReader, end_ns: int) -> Cause | None:
-    """A signal that the script has handled itself, and then ended soon."""
+def _raised(markers: list[Marker]) -> Cause | None:
+    """The exception that training was ending with already; those of threads do not end it."""
+    found = [each for each in markers if each.kind == shared.MARKER_EXCEPTION and not each.number]
+    return _of_marker(found[0]) if found else None
+
+
+def _of_marker(marker: Marker) -> Cause:
+    kind, _, message = marker.text.partition(": ")
+    return of_exception(kind or "an exception", message)
+
+
+def of_handled_signal(ring: RingReader, end_ns: int, code: int = 0) -> Cause | None:
+    """A signal that the script has handled itself, and then ended soon, with this code."""
     signals = [marker for marker in ring.markers if marker.kind == shared.MARKER_SIGNAL]
     if not signals or end_ns - signals[-1].time_ns > _RECENT_NS:
         return None
     name = name_of(signals[-1].number)
-    return Cause(name, f"{name}, which the script handled and then ended")
+    ended = f"left with the code {code}" if code else "ended"
+    return Cause(name, f"{name}, which the script handled and then {ended}")
 
 
 def _hang(ring: RingReader, last: Marker, alive: bool) -> Cause | None:

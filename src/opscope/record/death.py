@@ -22,8 +22,13 @@ from opscope.messages import say
 from opscope.native import shared
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+UNHANDLED = ("SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU", "SIGSYS")
+"""These end a process only if nobody handles them; handled, they may come a thousand times."""
 _NUMBERS = frozenset(int(getattr(signal, name)) for name in SIGNALS)
+_UNHANDLED_NUMBERS = frozenset(int(getattr(signal, name)) for name in UNHANDLED)
 STACKS_FILE = "stacks.txt"
+_FOR_SERVERS = ("OPSCOPE_TOKEN", "OPSCOPE_CERTIFICATE")
+"""Variables that sending a recording to a server needs."""
 
 
 class DeathWatch:
@@ -48,8 +53,8 @@ class DeathWatch:
         self._open_stacks()
         self._prepare_witness()
         if self._is_native:
-            for name in SIGNALS:
-                self._writer.watch_signal(getattr(signal, name))
+            for number in (*_NUMBERS, *filter(_is_free, _UNHANDLED_NUMBERS)):
+                self._writer.watch_signal(number)
             self._writer.watch_exit()
             self._writer.watch_for_hang(self._hang_seconds)
             self._replace(signal, "signal", self._signal)
@@ -130,7 +135,8 @@ class DeathWatch:
 
         def set_signal(number: int, handler: Any) -> Any:
             before = original(number, handler)
-            if number in _NUMBERS and os.getpid() == self._pid:
+            ends = number in _NUMBERS or (number in _UNHANDLED_NUMBERS and _is_free(number))
+            if ends and os.getpid() == self._pid:
                 self._writer.watch_signal(int(number))
             return before
 
@@ -193,7 +199,11 @@ def witness_words(directory: Path) -> list[bytes]:
 def witness_environment() -> dict[str, str]:
     """It neither watches itself nor takes part in the training."""
     ours = ("OPSCOPE_", "MINDSPORE_", "MS_", "ENABLE_MS_", "LD_PRELOAD", "CUDA_", "PYTHONPROFILE")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(ours) or name in _FOR_SERVERS
+    }
     path = str(Path(__file__).parents[2])
     found = os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))
     return kept | {"PYTHONPATH": found, "OPSCOPE_DISABLE": "1"}

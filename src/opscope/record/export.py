@@ -32,6 +32,12 @@ MEMORY_FILE = "mem_address_list.txt"
 STEPS_FILE = "steps.jsonl"
 _PATIENCE_S = 30.0
 BATCH_FILE, RANDOM_FILE = "batch.safetensors", "rng.safetensors"
+MADE_FILES = (
+    *("report.md", "report.html", REPORT_FILE, MEMORY_FILE, STEPS_FILE, BATCH_FILE, RANDOM_FILE),
+    *(f"graph_{number}.{kind}" for number in range(4) for kind in ("ir", "pb")),
+    *(f"graph_exec_order.{number}.txt" for number in range(4)),
+)
+"""The files that are made of a ring, also of one whose training hung, went on and ended well."""
 
 
 def export_ring(
@@ -61,6 +67,9 @@ def export_ring(
 
 
 def _files(ring: RingReader, exception: dict[str, Any] | None) -> Iterator[tuple[str, bytes]]:
+    if exception is not None:
+        yield EXCEPTION_FILE, encode(exception, indent=1)
+        yield "exception.txt", str(exception["traceback"]).encode("utf-8", "backslashreplace")
     operators = ring.operators
     for graph in graphs_of(operators):
         yield f"graph_{graph.number}.ir", render(graph).encode("utf-8", "backslashreplace")
@@ -74,9 +83,6 @@ def _files(ring: RingReader, exception: dict[str, Any] | None) -> Iterator[tuple
         content = as_safetensors(ring, name)
         if content is not None:
             yield file, content
-    if exception is not None:
-        yield EXCEPTION_FILE, encode(exception, indent=1)
-        yield "exception.txt", str(exception["traceback"]).encode("utf-8", "backslashreplace")
 
 
 def _model(graph: Any) -> bytes | None:
@@ -142,7 +148,9 @@ def cause_of(
     )
     exception = read_json(folder / EXCEPTION_FILE) or None
     if exception is not None and cause.kind in ("exception", RUNNING):
+        then = cause.text.partition(", then ")[1:]
         cause = of_exception(
             str(exception.get("type")), str(exception.get("message")), str(exception.get("thread"))
         )
+        cause = Cause(cause.kind, cause.text + "".join(then))
     return cause, exception

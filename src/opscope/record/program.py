@@ -33,6 +33,7 @@ from opscope.capture.recognising import (
 from opscope.capture.scopes import Scope
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
+from opscope.interruptions import is_of_script
 from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
@@ -69,6 +70,8 @@ class Program:
         self._device: DeviceMarks | None = None
         self._in_setup = True
         self._step = 0
+        self.finds_scopes = True
+        """False while the capture says which scope an operator is in."""
         self.on_step_end: Callable[[int], None] = lambda step: None
         self.on_network: Callable[[], None] = lambda: None
         """Called once, when the first network is about to be called."""
@@ -120,7 +123,7 @@ class Program:
         enter, leave = self._enter, self._leave
 
         def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling():
+            if _compiling() or (state.depth and not program.finds_scopes):
                 return original(module, *args, **kwargs)
             parent = state.scope
             scope = parent.children.get(id(module))
@@ -147,7 +150,9 @@ class Program:
         """Whatever fails on our side is told once."""
         try:
             function(*args)
-        except Exception as error:  # noqa: BLE001 - recording must never end training
+        except Exception as error:
+            if is_of_script(error):
+                raise
             say_once(f"the recorder cannot note everything: {type(error).__name__}: {error}")
 
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:

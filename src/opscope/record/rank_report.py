@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from opscope.native import shared
 from opscope.record.cause import Cause
 from opscope.record.lines import code_at
-from opscope.record.reading import OperatorCall, RingReader
+from opscope.record.reading import PHASES, OperatorCall, RingReader
 
 REPORT_FORMAT = 1
+BACKWARD = PHASES[shared.BACKWARD]
 _LAST = 40
 """So many operators are told of, the last ones."""
 _STEPS = 64
+_ENGINE = "_engine_run_backward"
+"""The function of torch's in which autograd runs."""
 
 
 def rank_report(
@@ -62,14 +66,27 @@ def _failed(ring: RingReader) -> OperatorCall | None:
 def _where(
     shown: OperatorCall | None, failed: OperatorCall | None, exception: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The line of the user's code it ended at: an exception's own, unless an operator raised."""
-    if failed is None and exception is not None:
-        frames = [frame for frame in exception.get("frames", ()) if frame.get("user")]
-        if frames:
+    """The line of the user's code it ended at: an exception's own, unless an operator raised.
+
+    An operator of autograd's has the line of the forward pass, unless code of the user's called it.
+    """
+    if exception is not None:
+        frames = _users(exception, failed is not None and failed.phase == BACKWARD)
+        if frames and (failed is None or failed.phase == BACKWARD):
             outer = [f"{frame['file']}:{frame['line']}" for frame in reversed(frames[:-1])]
             wanted = ("file", "line", "function", "code")
             return {key: frames[-1][key] for key in wanted} | {"called_from": outer}
     return None if shown is None else _source(shown)
+
+
+def _users(exception: dict[str, Any], in_backward: bool) -> list[dict[str, Any]]:
+    """The frames of the user's code; `in_backward`, none unless autograd has run the innermost."""
+    frames = list(exception.get("frames", ()))
+    users = [place for place, frame in enumerate(frames) if frame.get("user")]
+    engine = [n for n, frame in enumerate(frames) if frame.get("function") == _ENGINE]
+    if in_backward and not (users and engine and users[-1] > engine[-1]):
+        return []
+    return [frames[place] for place in users]
 
 
 def operator_json(each: OperatorCall, ring: RingReader) -> dict[str, Any]:

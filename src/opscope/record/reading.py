@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.errors import OpscopeError
+from opscope.names import GRADIENTS, ROOT, module_scope, node_name, parent_of
 from opscope.native import shared
 from opscope.record.edges import InputFrom, edges_of
 from opscope.record.lines import SourceLine, lines_of
@@ -241,11 +242,12 @@ class RingReader:
     def _operator(self, record: np.void, index: int) -> OperatorCall:
         names = self.names
         op = names.of(shared.NAME_OPERATOR, int(record["op"])) or "(unknown)"
-        scope = names.of(shared.NAME_SCOPE, int(record["scope"])) or "Default"
         phase = PHASES.get(int(record["phase"]), "forward")
         flags, end = int(record["flags"]), int(record["end"])
         number = int(record["node"]) - 1 if record["node"] else None
         node = "" if number is None else names.of(shared.NAME_NODE, number)
+        scope = module_scope(parent_of(node)) if node else ""
+        scope = scope or names.of(shared.NAME_SCOPE, int(record["scope"])) or ROOT
         made = OperatorCall(
             sequence=int(record["sequence"]),
             step=int(record["step"]),
@@ -271,8 +273,9 @@ class RingReader:
             node=number,
             inputs=() if number is None else self._inputs_of(number),
         )
-        before = "Gradients/" if phase == "backward" else ""
-        object.__setattr__(made, "name", node or f"{before}{scope}/{made.op_type}-op{index}")
+        before = GRADIENTS if phase == "backward" else ""
+        own = node_name(f"{before}{scope}", made.op_type, index)
+        object.__setattr__(made, "name", node or own)
         return made
 
     def _lines_of(self, site: int, node: int | None) -> tuple[SourceLine, ...]:

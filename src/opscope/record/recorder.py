@@ -16,11 +16,18 @@ from opscope.locks import FileLock, is_held
 from opscope.messages import say, say_once
 from opscope.native import shared
 from opscope.ranks import current_rank, world_size
-from opscope.record.cause import FINISHED, HIT, Cause, of_exception, of_handled_signal
+from opscope.record.cause import (
+    FINISHED,
+    HIT,
+    Cause,
+    in_marker,
+    of_exception,
+    of_handled_signal,
+)
 from opscope.record.death import STACKS_FILE, DeathWatch
 from opscope.record.edges import edges_text
 from opscope.record.exception import describe
-from opscope.record.export import export_ring
+from opscope.record.export import MADE_FILES, export_ring
 from opscope.record.lines import lines_text, same_lines
 from opscope.record.native import load
 from opscope.record.places import EXCEPTION_FILE, FACTS_FILE, LOCK_FILE, rank_folder
@@ -107,7 +114,7 @@ class Recorder:
         """Have the recording removed if all ends well, which is known when Python is gone."""
         if self.folder is None or not hasattr(self.writer, "remove_after_good_end"):
             return
-        names = (RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
+        names = (*MADE_FILES, RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
         paths = [*(self.folder / name for name in names), self.folder, *self._empty_parents()]
         self.writer.remove_after_good_end([os.fsencode(path) for path in paths])
 
@@ -187,9 +194,9 @@ class Recorder:
     # ------------------------------------------------------------------ while training runs
 
     @property
-    def links(self) -> tuple[int, int]:
-        """Addresses of what natively takes an operator's node, and of what mutes; 0 for none."""
-        return self.writer.links() if hasattr(self.writer, "links") else (0, 0)
+    def link(self) -> int:
+        """The address of what native capture is to tell of operators; 0 for nothing."""
+        return self.writer.link() if hasattr(self.writer, "link") else 0
 
     def name_node(self, node: Node) -> None:
         """Name a call site that the capture has seen for the first time."""
@@ -240,7 +247,8 @@ class Recorder:
             return
         finally:
             self.writer.mute(-1)
-        self.writer.mark(shared.MARKER_EXCEPTION, 0, type(error).__name__[:31])
+        text = in_marker(self._exception["type"], self._exception["message"])
+        self.writer.mark(shared.MARKER_EXCEPTION, int(bool(thread)), text)
 
     # ------------------------------------------------------------------ the end
 
@@ -259,8 +267,10 @@ class Recorder:
         self.writer.observe(False)
         self.program.uninstall()
         if cause.is_abnormal or self.settings.mode == 2:
-            if self._export(cause):  # or whoever reads the ring makes the files
+            if self._export(cause):
                 self.ring["state"] = shared.RING_EXPORTED
+            elif hasattr(self.writer, "call_witness"):  # which has memory that this one lacks
+                self.writer.call_witness()
             self._close()
         elif process_ends:
             self.writer.mark(shared.MARKER_FINISHED, 0, "")
@@ -274,10 +284,12 @@ class Recorder:
         if self._exception is not None:
             about = self._exception
             return of_exception(about["type"], _first_line(about["message"]), about["thread"])
-        if self._exit_code:
+        handled = of_handled_signal(
+            RingReader(self.ring.memory[:]), time.time_ns(), self._exit_code
+        )
+        if handled is None and self._exit_code:
             said = f": {self._exit_message}" if self._exit_message else ""
             return Cause("exit", f"it left with the code {self._exit_code}{said}")
-        handled = of_handled_signal(RingReader(self.ring.memory[:]), time.time_ns())
         return handled or Cause(FINISHED, "it ended normally")
 
     def _export(self, cause: Cause, subfolder: str = "") -> bool:
@@ -297,7 +309,7 @@ class Recorder:
             if cause.kind != HIT:  # of which the run says what to look at next
                 say(f"recording written to {target}; next: opscope report {target}")
         except Exception as error:  # noqa: BLE001 - told; training ends as it would
-            reason = error.strerror if isinstance(error, OSError) else error
+            reason = error.strerror if isinstance(error, OSError) else str(error) or repr(error)
             say_once(f"the recorder cannot write to {folder}: {reason}; training is not disturbed")
             return False
         return True
@@ -323,7 +335,8 @@ class Recorder:
         if self.folder is None:
             return
         with contextlib.suppress(OSError):
-            for name in (RING_FILE, FACTS_FILE, EXCEPTION_FILE, STACKS_FILE, LOCK_FILE):
+            names = (*MADE_FILES, EXCEPTION_FILE, RING_FILE, FACTS_FILE, STACKS_FILE, LOCK_FILE)
+            for name in names:
                 (self.folder / name).unlink(missing_ok=True)
             for folder in (self.folder, *self._empty_parents()):
                 folder.rmdir()
@@ -357,7 +370,7 @@ class Heard(BaseSink):
 def _code_of(error: SystemExit) -> int:
     if error.code is None:
         return 0
-    return error.code if isinstance(error.code, int) else 1
+    return error.code & 0xFF if isinstance(error.code, int) else 1
 
 
 def _message_of(error: SystemExit) -> str:

@@ -20,6 +20,8 @@ RANK_FILE = "rank.json"
 END_FILE = "end.json"
 INCOMPLETE_FILE = "incomplete.json"
 LOCK = "lock"
+SERVER_FILE = ".server.json"
+"""The server that copies this rank's files, while there is one."""
 NODES = "nodes.jsonl"
 EDGES = "edges.jsonl"
 STACKS = "stacks.jsonl"
@@ -28,6 +30,7 @@ ORDERS = "orders.jsonl"
 LINKS = "links.jsonl"
 STEPS = "steps.jsonl"
 STATS = "stats"
+EXTRA_STATS = "extra_stats"
 FACTS = "facts.jsonl"
 HITS = "hits.jsonl"
 NOTES = "notes.jsonl"
@@ -38,7 +41,7 @@ _RANK = re.compile(r"rank_([0-9]{1,9})")
 
 def run_name(script: str, started: datetime, run_id: str = "") -> str:
     """The directory name of a run: script, time, and an id that ranks share or a random one."""
-    stem = Path(script).name.removesuffix(".py") or "run"
+    stem = Path(script).name.removesuffix(".py").removesuffix(".ipynb") or "run"
     return f"{_plain(stem)}-{started:%Y%m%d-%H%M%S}-{_plain(run_id) or secrets.token_hex(3)}"
 
 

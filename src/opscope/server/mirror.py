@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import OpscopeError
-from opscope.live.run_files import CHUNK, ListedFile, may_travel
+from opscope.live.run_files import CHUNK, ListedFile, may_travel, owner
 from opscope.locks import FileLock
 from opscope.messages import say_once
+from opscope.record.places import IN_RUN, REPORT_FILE, rank_folder
 from opscope.rundir import layout
 from opscope.rundir.stat_files import ROWS
 
@@ -21,7 +22,6 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 LOOK_S = 0.5
 """The interval at which it looks for what is new, while nothing happens."""
 _MOST_FILES = 20_000
-_RANK = "rank_"
 
 
 def mirror_place(root: Path, directory: str, run_id: str) -> Path:
@@ -37,6 +37,7 @@ class Mirror:
     def __init__(self, place: Path, rank: int) -> None:
         self._place = place
         self._rank = layout.rank_directory(place, rank)
+        self._recording = rank_folder(place / IN_RUN, rank)
         self._known: dict[str, tuple[int, int]] = {}
         """By path: which file it was, and how many bytes of it need not be asked for again."""
         self._lock: FileLock | None = None
@@ -66,15 +67,14 @@ class Mirror:
                 say_once(f"cannot copy a run to {self._place}: {error.strerror or error}")
 
     def _is_own(self, file: ListedFile) -> bool:
-        first = file.path.partition("/")[0]
-        return first == self._rank.name or not first.startswith(_RANK)
+        return owner(file.path) in (self._rank.name, "")
 
     async def _copy(self, ask: Ask, file: ListedFile) -> None:
         identity, offset = self._known.get(file.path, (0, 0))
         target = self._place / file.path
         if identity == file.identity and offset >= file.size:
             return
-        if not file.path.startswith(_RANK) and target.exists():
+        if not owner(file.path) and target.exists():
             return  # another rank has sent it
         is_new = identity != file.identity
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}") if is_new else target
@@ -100,9 +100,13 @@ class Mirror:
             begin += len(data)
 
     def _remove_all_but(self, listed: set[str]) -> None:
-        """Remove the copies of files that are gone there, such as rows that were thinned."""
-        folder = self._rank / layout.STATS
-        for path in folder.iterdir() if folder.is_dir() else ():
+        """Remove the copies of files that are gone there.
+
+        Rows are thinned; what had hung may go on and end well, and then leaves no recording.
+        """
+        rows = (self._rank / layout.STATS, self._rank / layout.EXTRA_STATS)
+        folders = [each for each in (*rows, self._recording) if each.is_dir()]
+        for path in (path for folder in folders for path in folder.iterdir()):
             name = path.relative_to(self._place).as_posix()
             if name not in listed:
                 path.unlink(missing_ok=True)
@@ -123,9 +127,14 @@ def _checked(answer: Any) -> list[ListedFile]:
 
 
 def _order(file: ListedFile) -> tuple[int, str]:
-    """Lines, rows, what says that rows are whole, large states, and that there is no more."""
+    """Lines, rows, what says that rows are whole, large states, and that there is no more.
+
+    A recording comes with its report last, which says that it is whole.
+    """
     if file.path.endswith(f"/{layout.END_FILE}"):
-        return 5, file.path
+        return 7, file.path
+    if file.path.startswith(f"{IN_RUN}/"):
+        return (6 if file.path.endswith(f"/{REPORT_FILE}") else 5), file.path
     if f"/{layout.HIT_STATES}/" in file.path:
         return 4, file.path
     if f"/{layout.STATS}/" not in file.path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -115,6 +114,8 @@ def alternatives(values: Iterable[object]) -> str:
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A suggestion to put after "unknown key", or nothing."""
+    import difflib  # late: only who has made a mistake needs it
+
     names = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=cutoff)
     return f' (did you mean "{names[close[0]]}"?)' if close else ""

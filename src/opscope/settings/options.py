@@ -65,6 +65,12 @@ def _phases(value: object) -> frozenset[str]:
     return frozenset(list_of(one_of(*PHASES))(names))
 
 
+def _names(value: object) -> tuple[str, ...]:
+    """Some names, with commas between them or as a list."""
+    names = value.split(",") if isinstance(value, str) else value
+    return tuple(name.strip() for name in list_of(_word)(names))
+
+
 def _words(value: object) -> str:
     """Some words, as one text with commas between them."""
     return value if isinstance(value, str) else ",".join(list_of(text)(value))
@@ -113,6 +119,7 @@ OPTIONS: dict[str, ValueCheck] = {
     "watch": _word,
     "record": boolean,
     "stats": boolean,
+    "extra_stats": _names,
     "write_run": boolean,
     "config": _path,
     "rdr": _recorder,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from opscope.regular import why
@@ -27,6 +26,8 @@ def writable_directory(text: str) -> Path:
     if not nearest.is_dir():
         raise InvalidError(f'cannot be written to: "{nearest}" is not a directory')
     try:  # asking is not enough: some places refuse even those who have every permission
+        import tempfile  # late, as most runs have no path to try
+
         Path(tempfile.mkdtemp(prefix=".opscope-", dir=nearest)).rmdir()
     except OSError as error:
         raise InvalidError(f'cannot be written to: {why(error)} in "{nearest}"') from None

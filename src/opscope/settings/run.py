@@ -40,6 +40,8 @@ class RunSettings:
     recorder: RecorderSettings = field(default_factory=RecorderSettings)
     stats: bool = True
     """True if statistics are computed; without them nothing is watched."""
+    extra_stats: tuple[str, ...] = ()
+    """Names of statistics beside those of the row."""
     page: bool = True
     every: int = 1
     """Look at one step in so many."""
@@ -91,6 +93,16 @@ class RunSettings:
     def writes_run(self) -> bool:
         """True if statistics go to a run directory; a dump alone needs none."""
         return self.stats and not self.disabled and (self.dump is None or self.run_asked)
+
+    @property
+    def extra_bytes(self) -> int:
+        """The part of the budget that extra statistics may take: a quarter, if there are any."""
+        return self.budget_bytes // 4 if self.extra_stats else 0
+
+    @property
+    def rows_bytes(self) -> int:
+        """The rest of it, for rows."""
+        return self.budget_bytes - self.extra_bytes
 
     @property
     def records(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from opscope.settings.checks import InvalidError, kind
 
@@ -32,4 +31,6 @@ def _from_text(text: str) -> int:
         raise InvalidError(
             f"is not understood; {_FORM}; units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
         )
+    from fractions import Fraction  # late, as most runs have no size to read
+
     return int(Fraction(match["number"]) * UNITS[match["unit"]])

@@ -24,6 +24,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "support_device": tuple,
     "statistic_category": tuple,
     "notices": tuple,
+    "extra_stats": tuple,
     "include": frozenset,
 }
 

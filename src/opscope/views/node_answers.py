@@ -116,6 +116,8 @@ class Side(TypedDict):
     parameter: str
     uninitialised: bool
     numbers: Numbers | None
+    extra: dict[str, Number | None]
+    """The extra statistics that the run has of it, by name; null for one that has no number."""
     saved: bool
     """True if its elements can be looked at."""
     elements: Sequence[Number] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from opscope.errors import OpscopeError
 from opscope.events import IO, Node, Output, Outside, Source
+from opscope.read.extra_stats import place_of
 from opscope.read.one_value import saved_at_hit
 from opscope.read.reader import Reader
 from opscope.read.value import Value
@@ -71,10 +73,11 @@ def node_details(
 def series(view: RankView, number: int, io: str, slot: int, stats: Sequence[str]) -> Series:
     """Some statistics of one value over all steps, and the extremes of those left out."""
     node = find_node(view, number)
-    known = [name for name in stats if name in Row._fields]
+    there = [*Row._fields, *view.recorded.extra_stats.meanings]
+    known = [name for name in stats if name in there]
     if not known or len(known) < len(stats):
         wrong = next((name for name in stats if name not in known), "")
-        raise OpscopeError(f'"{wrong}" is no statistic; there are {", ".join(Row._fields)}')
+        raise OpscopeError(f'"{wrong}" is no statistic; there are {", ".join(there)}')
     if io not in (IO.INPUT, IO.OUTPUT):
         raise OpscopeError(f'io = "{io}": must be input or output')
     rows, between = view.reader.series(node, io, slot)
@@ -84,7 +87,10 @@ def series(view: RankView, number: int, io: str, slot: int, stats: Sequence[str]
     return {
         "steps": steps,
         "passes": [place or 0 for place in places],
-        "numbers": {name: _column(rows, name) for name in known},
+        "numbers": {
+            **{name: _column(rows, name) for name in known if name in Row._fields},
+            **_extra_columns(view, node, rows, [n for n in known if n not in Row._fields]),
+        },
         "between": {
             "first": between["first"].tolist(),
             "last": between["last"].tolist(),
@@ -131,6 +137,22 @@ def _column(rows: Any, name: str) -> list[Any]:
         for place in np.flatnonzero(kinds == kind):
             values[place] = rows[f"{name}{suffix}"][place].item()
     return list(values)
+
+
+def _extra_columns(
+    view: RankView, node: Node, rows: Any, names: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """Columns of extra statistics; None where a value has none."""
+    if not names:
+        return {}
+    found = view.recorded.extra_stats.by_value({node.id})
+    numbers = [found.get(place_of(row), {}) for row in rows]
+    return {name: [_or_none(one.get(name)) for one in numbers] for name in names}
+
+
+def _or_none(number: float | None) -> float | None:
+    """An extra statistic; NaN stands for none."""
+    return None if number is None or math.isnan(number) else number
 
 
 def _values(
@@ -184,6 +206,7 @@ def _side(node: Node, io: IO, slot: int, values: dict[tuple[int, IO, int], Value
         "parameter": output.parameter if output else getattr(source, "subject", ""),
         "uninitialised": of is not None and of.uninitialised,
         "numbers": _numbers(value),
+        "extra": {name: _or_none(n) for name, n in value.extra.items()} if value else {},
         "saved": value is not None and value.is_saved,
         "elements": _elements(value),
     }

@@ -8,8 +8,13 @@ from typing import Any
 
 from opscope.events import Outside
 from opscope.judge.origin.birth import Birth
+from opscope.judge.selection import base_type
 
 _SHOWN = 3
+_PRODUCTS = frozenset(
+    ("addmm", "mm", "bmm", "baddbmm", "addmv", "mv", "linear", "convolution", "_addmm_activation")
+)
+"""Operators whose elements come of whole rows of their inputs, not of the one at their place."""
 
 
 def culprit(birth: Birth, values: Mapping[str, Any], entered: Mapping[int, Sequence[int]]) -> str:
@@ -19,7 +24,7 @@ def culprit(birth: Birth, values: Mapping[str, Any], entered: Mapping[int, Seque
     """
     if birth.entered is not None:
         return _of_input(birth, entered.get(birth.slot, ()))
-    parts = list(_of_output(values.get(f"output.{birth.slot}"), birth.slot, values))
+    parts = list(_of_output(birth, values))
     parts += [f"the parameter {name} is exactly 0" for name in _zero_parameters(birth, values)]
     return "; ".join(parts)
 
@@ -40,15 +45,42 @@ def _of_input(birth: Birth, index: Sequence[int]) -> str:
     return f"input {birth.slot} is bad first at {list(index)}{row}"
 
 
-def _of_output(tensor: Any, slot: int, values: Mapping[str, Any]) -> Iterator[str]:
+def _of_output(birth: Birth, values: Mapping[str, Any]) -> Iterator[str]:
+    tensor = values.get(f"output.{birth.slot}")
     index = first_bad(tensor) if tensor is not None and tensor.dim() else []
     if not index:
         return
-    inputs = {key.replace(".", " "): v for key, v in values.items() if key[:5] == "input"}
-    same = {key: v for key, v in inputs.items() if _is_spread(v.shape, tensor.shape)}
-    there = [f"{key} is {_element(v, index)}" for key, v in same.items()]
+    there = [] if base_type(birth.node) in _PRODUCTS else list(_there(birth, values, tensor, index))
     where = f", where {' and '.join(there[:_SHOWN])}" if there else ""
-    yield f"output {slot} is bad first at {index}{where}"
+    yield f"output {birth.slot} is bad first at {index}{where}"
+
+
+def _there(
+    birth: Birth, values: Mapping[str, Any], tensor: Any, index: Sequence[int]
+) -> Iterator[str]:
+    """Say what inputs are where an output is bad, of an operator on single elements."""
+    inputs = {int(key[6:]): v for key, v in values.items() if key.startswith("input.") and v.dim()}
+    whole = _are_spread([v.shape for v in inputs.values()], tensor.shape)
+    for slot, value in inputs.items():
+        if whole or _is_spread(value.shape, tensor.shape):
+            yield f"{_named(birth, slot)} is {_element(value, index)}"
+
+
+def _named(birth: Birth, slot: int) -> str:
+    source = birth.node.sources[slot] if slot < len(birth.node.sources) else None
+    if isinstance(source, Outside) and source.kind == "parameter":
+        return f"the parameter {source.name}"
+    return f"input {slot}"
+
+
+def _are_spread(shapes: Sequence[Sequence[int]], over: Sequence[int]) -> bool:
+    """Tell whether values of these shapes are broadcast to another one, all together."""
+    import torch
+
+    try:
+        return bool(torch.broadcast_shapes(*shapes) == tuple(over))
+    except RuntimeError:
+        return False
 
 
 def _is_spread(shape: Sequence[int], over: Sequence[int]) -> bool:
@@ -59,7 +91,8 @@ def _is_spread(shape: Sequence[int], over: Sequence[int]) -> bool:
 
 def _element(tensor: Any, index: Sequence[int]) -> str:
     """The element for a place in what a value is spread over, which may be complex."""
-    place = tuple(min(i, size - 1) for i, size in zip(index, tensor.shape, strict=True))
+    own = index[len(index) - tensor.dim() :]
+    place = tuple(min(i, size - 1) for i, size in zip(own, tensor.shape, strict=True))
     found = tensor[place].item()
     return f"{found:.6g}" if not isinstance(found, bool) else str(found)
 

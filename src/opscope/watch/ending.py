@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from traceback import clear_frames
 from types import TracebackType
 from typing import NoReturn
 
@@ -68,6 +69,17 @@ def is_ending(error: BaseException | None) -> bool:
 def _at_prompt() -> bool:
     """Tell whether a person types, or will do so after the script (`python -i`)."""
     return hasattr(sys, "ps1") or bool(sys.flags.inspect)
+
+
+def let_go_at_prompt() -> None:
+    """Let go of what the last exception at a prompt keeps alive in functions that it has ended.
+
+    An optimizer in there is none that training goes on with, and would be waited for.
+    """
+    error = getattr(sys, "last_value", None) if _at_prompt() else None
+    while isinstance(error, BaseException):
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _show_one_line() -> None:

@@ -55,6 +55,7 @@ class FactLog:
                 "parameters": list(group.parameters),
                 "total": group.total,
                 "alone": group.alone,
+                "fresh": group.fresh,
             }
             for group in groups
         ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from opscope.capture import failures
@@ -46,3 +49,19 @@ def test_an_error_of_a_device_is_none_of_ours(capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr().err
     assert told.count("the device has failed (CUDA error: an illegal memory access)") == 1
     assert "internal error" not in told and "might be" not in told
+
+
+def test_what_the_handler_of_a_signal_raised_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be that of a library, such as of a DataLoader whose worker has died."""
+    library = {"__name__": "torch.utils.data", "__file__": failures.__file__}
+    exec(compile("def handler(*_): 1 / 0", failures.__file__, "exec"), library)
+    before = signal.signal(signal.SIGUSR1, library["handler"])
+    try:
+        with pytest.raises(ZeroDivisionError) as caught:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        assert not failures.is_ours(caught.value)
+        with pytest.raises(ZeroDivisionError):
+            failures.report_failure(caught.value)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert capsys.readouterr().err == ""

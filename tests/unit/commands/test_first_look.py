@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +17,7 @@ from made_run import SCRIPT, write_run
 
 import opscope
 from opscope import waiting
+from opscope.closing_lines import say_next_of_run
 from opscope.commands import VERBS, main
 from opscope.commands.plot import plot
 from opscope.read.reader import open_reader
@@ -245,3 +247,63 @@ def test_the_list_of_verbs_needs_none_of_them() -> None:
     asked = "import sys; from opscope.commands import main; main(['nods']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert not {"numpy", "opscope.session", "opscope.commands.run"} & set(done.stdout.split())
+
+
+def test_a_command_that_is_named_works_as_it_stands(capsys: Any) -> None:
+    """Also where the path of the run has blanks in it."""
+    Path("opscope-runs/net-1").rename("opscope-runs/my net")
+    for words in (
+        ["show", "opscope-runs/my net", "nope"],
+        ["nodes", "opscope-runs/my net", "nope"],
+    ):
+        assert main(words) == 2
+        hint = capsys.readouterr().err.partition("list them with: opscope ")[2]
+        assert main(shlex.split(hint)) == 0
+        assert "fc-Linear" in capsys.readouterr().out
+    say_next_of_run(Path("opscope-runs/my net"), is_whole=True, has_hits=False)
+    hint = capsys.readouterr().err.partition("next: opscope ")[2]
+    assert main(shlex.split(hint)) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nodes", "last", "--phase", "forwrad"], '(did you mean "forward"?); opscope nodes'),
+        (["nodes", "last", "--phase", "x"], '--phase = x: must be "setup", "data", "forward", '),
+        (["--verison"], 'opscope has no option --verison (did you mean "--version"?)'),
+        (["show", "last", "netwrok"], "  Default/network-Net/fc-Linear/addmm-op0\n"),
+    ],
+)
+def test_more_mistakes(words: list[str], said: str, capsys: Any) -> None:
+    assert main(words) == 2
+    printed = capsys.readouterr().err
+    assert said in printed and "argument" not in printed
+
+
+def test_help_of_a_verb(capsys: Any) -> None:
+    for words in (["help", "show"], ["show", "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert capsys.readouterr().out.startswith("usage: opscope show ")
+
+
+def test_where_there_is_no_run_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for words, code in ((["runs"], 0), (["show", "last"], 2), (["hits", "x"], 2)):
+        assert main(words) == code
+        assert "`opscope run train.py` makes one\n" in capsys.readouterr().err
+
+
+def test_a_run_that_failed_says_with_what(capsys: Any) -> None:
+    end = {"state": "failed", "reason": "RuntimeError", "message": "the disk went away", "step": 12}
+    Path("opscope-runs/net-1/rank_0/end.json").write_text(json.dumps(end))
+    assert main(["show", "last"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "net-1: failed: RuntimeError in step 12",
+        "  RuntimeError: the disk went away",
+    ]
+    assert "how it ended" not in lines[2], "there is no recording"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from opscope.commands.numbers import cell
 from opscope.commands.tables import shortened, table_lines
+from opscope.wording import columns_of
 
 TEXTS = st.text(st.characters(codec="ascii", categories=["L", "Nd"]), max_size=60)
 ROWS = st.lists(st.tuples(TEXTS, st.integers(-(10**9), 10**9), st.floats(), TEXTS), max_size=5)
@@ -59,6 +60,20 @@ def test_a_shortened_text_keeps_both_ends(text: str, width: int) -> None:
     assert len(short) == min(len(text), width)
     if len(text) > width:
         assert (short[0], short[-1]) == (text[0], text[-1])
+
+
+WIDE = st.text(st.sampled_from("abc/编码器é-1 层"), max_size=60)
+
+
+@given(st.lists(st.tuples(WIDE, WIDE), min_size=1, max_size=5), st.integers(30, 100))
+def test_characters_that_take_two_columns(rows: list[Any], width: int) -> None:
+    lines = table_lines(("name", "what"), rows, width)
+    assert all(columns_of(line) <= width for line in lines)
+
+
+def test_columns_stand_below_each_other_whatever_their_characters() -> None:
+    lines = table_lines(("name", "steps"), [["编码器", 1], ["conv", 20]], 80)
+    assert {columns_of(line) for line in lines} == {len("编码器") * 2 + 2 + len("steps")}
 
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L"]), max_size=30)

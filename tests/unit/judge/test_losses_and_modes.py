@@ -58,6 +58,12 @@ LOSSES: list[tuple[str, int, LossOf, LossOf, str]] = [
      "which has one element, is always 1"),
     ("LA", 4, lambda z, y: kl(z, y, F.softmax), lambda z, y: kl(z, y, F.log_softmax),
      "kl_div is given probabilities as its input, but expects their logarithms"),
+    ("LA", 4, lambda z, y: F.cross_entropy(z.sigmoid(), y),
+     lambda z, y: F.cross_entropy(4 * z.tanh(), y),
+     "given the output of sigmoid, which is between 0 and 1, but expects logits"),
+    ("LA", 4, lambda z, y: F.cross_entropy(z.relu(), y),
+     lambda z, y: F.cross_entropy(F.leaky_relu(z), y),
+     "given the output of relu, which is never below 0, but expects logits"),
     ("LT", 4, lambda z, y: F.cross_entropy(z, torch.ones(8, 4)),
      lambda z, y: F.cross_entropy(z, torch.full((8, 4), 0.25)),
      "the targets of cross_entropy add up to 4 per sample on average"),
@@ -136,6 +142,75 @@ def test_buffers_are_no_batches(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- modes and updates
+
+
+@pytest.mark.parametrize(
+    ("momentum", "again", "hits"), [(0.0, 0.0, 1), (0.1, 0.1, 0), (0.1, 0.0, 0)]
+)
+def test_running_statistics_that_stand_still(
+    momentum: float, again: float, hits: int, tmp_path: Path
+) -> None:
+    """A second pass may leave them alone, as that of sharpness-aware minimisation."""
+
+    def training() -> None:
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+
+        def loss_of() -> Tensor:
+            model.train()
+            model[1].momentum = momentum
+            loss = model(torch.randn(4, 3)).square().mean()
+            model[1].momentum = again
+            loss = loss + model(torch.randn(4, 3)).abs().mean()
+            model.eval()
+            with torch.no_grad():
+                model(torch.randn(4, 3))
+            return loss
+
+        fit(model, loss_of)
+
+    found = run(tmp_path, "ED", training)
+    assert len(found.hits) == hits
+    assert all("momentum=0 of the batch norm" in hit.message for hit in found.hits)
+
+
+# ------------------------------------------------------------------------------- lost gradients
+
+
+def accumulate(clears: str) -> Callable[[], None]:
+    """Two networks and three micro-batches; where gradients are cleared, by whom."""
+
+    def training() -> None:
+        one, two = nn.Linear(3, 4), nn.Linear(4, 1)
+        optimizer = torch.optim.SGD([*one.parameters(), *two.parameters()], 0.01)
+        for _ in range(8):
+            optimizer.zero_grad()
+            for _ in range(3):
+                if clears == "kept":
+                    [
+                        p.grad.clone()
+                        for p in optimizer.param_groups[0]["params"]
+                        if p.grad is not None
+                    ]
+                if clears in ("all", "kept"):
+                    optimizer.zero_grad()
+                if clears == "zeros":
+                    optimizer.zero_grad(set_to_none=False)
+                if clears == "one":
+                    two.zero_grad()
+                two(one(torch.randn(4, 3)).tanh()).square().mean().backward()
+            optimizer.step()
+
+    return training
+
+
+@pytest.mark.parametrize(
+    ("clears", "told"), [("all", [4]), ("zeros", [4]), ("none", []), ("one", []), ("kept", [])]
+)
+def test_gradients_that_nothing_uses(clears: str, told: list[int], tmp_path: Path) -> None:
+    found = run(tmp_path, "GU", accumulate(clears))
+    assert [hit.step for hit in found.hits] == told
+    assert all("2 times in each of 5 steps" in hit.message for hit in found.hits)
+    assert all("4 parameters" in hit.message and hit.where for hit in found.hits)
 
 
 @pytest.mark.parametrize(

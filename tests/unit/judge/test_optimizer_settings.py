@@ -130,6 +130,34 @@ def test_a_schedule_that_goes_below_zero(tmp_path: Path) -> None:
     assert healthy.hits == []
 
 
+@pytest.mark.parametrize(
+    ("make", "every", "told"),
+    [
+        (options(Adam, lr=1e-3), 1, [9]),
+        (options(SGD, lr=1e-3, momentum=0.9), 1, [9]),
+        (options(SGD, lr=1e-3), 1, []),
+        (options(Adam, lr=1e-3), 2, []),
+    ],
+)
+def test_an_optimizer_that_is_made_in_every_step(
+    tmp_path: Path, make: Make, every: int, told: list[int]
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = make(model.parameters())
+    with watched(tmp_path, watch="OS", on_hit="log", save_state="none", record=True) as found:
+        for step in range(14):
+            if step % every == 0:
+                optimizer = make(model.parameters())
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    assert [hit.step for hit in found.hits] == told
+    assert all("it is made anew, and forgets its averages" in hit.message for hit in found.hits)
+    later = opscope.open(found.folder).check("OS")
+    assert [hit.step for hit in later.hits] == told
+
+
 def test_climbing_what_is_a_reward(tmp_path: Path) -> None:
     climbing = options(SGD, lr=1e-3, maximize=True)
     assert train(tmp_path, climbing, lambda m, x: m(x).tanh().mean()).hits == []

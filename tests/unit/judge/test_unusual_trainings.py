@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_an_expert_that_is_never_trained_is_told_of(
     (hit,) = train(tmp_path, model, steps).hits
     assert hit.step == told
     assert "2 parameters (experts.2.weight, experts.2.bias)" in hit.message
+    assert Path(__file__).name in hit.where, "where nothing reads it, the line of the update"
 
 
 # ----------------------------------------------------------------------------------- moving targets
@@ -87,3 +89,64 @@ def test_a_loss_may_stay_where_targets_move(moves: bool, tmp_path: Path) -> None
     assert [hit.watchpoint.condition.abbr for hit in plateau(tmp_path, moves).hits] == (
         [] if moves else ["LP"]
     )
+
+
+# ----------------------------------------------------------------------------------- depth
+
+
+def with_depth(folder: Path, slope: Callable[[int], float], rate: float, steps: int) -> Watched:
+    """Train three layers; what comes back through the middle is multiplied by `slope`."""
+    torch.manual_seed(0)
+    first, middle, last = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+    model = nn.ModuleList([first, middle, last])
+    optimizer = torch.optim.Adam(model.parameters(), rate)
+    with watched(folder, watch="GD", on_hit="log", save_state="none") as found:
+        for step in range(steps):
+            x = torch.randn(32, 4)
+            hidden = first(x).relu()
+            share = slope(step)
+            hidden = share * hidden + (1 - share) * hidden.detach()
+            out = last(middle(hidden).relu())
+            optimizer.zero_grad()
+            F.cross_entropy(out, x[:, :3].argmax(1)).backward()
+            optimizer.step()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("slope", "rate", "steps", "told"),
+    [
+        pytest.param(lambda step: 1e-8, 1e-4, 12, [10], id="from the start"),
+        pytest.param(lambda step: 1e-8 if step > 1 else 1.0, 1e-4, 60, [55], id="later, for long"),
+        pytest.param(lambda step: 1e-8 if step % 25 > 5 else 1.0, 1e-4, 60, [], id="now and then"),
+        pytest.param(lambda step: 1e-8 if step > 60 else 1.0, 3e-2, 120, [], id="what is learned"),
+    ],
+)
+def test_gradients_that_vanish_with_depth(
+    slope: Callable[[int], float], rate: float, steps: int, told: list[int], tmp_path: Path
+) -> None:
+    hits = with_depth(tmp_path, slope, rate, steps).hits
+    assert [hit.step for hit in hits] == told
+    assert all("gradients vanish with depth" in hit.message for hit in hits)
+
+
+# ----------------------------------------------------------------------------------- penalties
+
+
+@pytest.mark.parametrize(("strength", "told"), [(1.0, True), (1e-4, False)])
+def test_a_penalty_that_wins_over_the_errors(strength: float, told: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    nn.init.normal_(model[2].weight, std=0.02)  # it begins with guessing
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with watched(tmp_path, watch="LP steps_ge=60", on_hit="log", save_state="none") as found:
+        for _ in range(62):
+            x = torch.randn(32, 4)
+            penalty = sum(p.abs().sum() for p in model.parameters())
+            optimizer.zero_grad()
+            (F.cross_entropy(model(x), x[:, :3].argmax(1)) + strength * penalty).backward()
+            optimizer.step()
+    assert len(found.hits) == told
+    for hit in found.hits:
+        assert "nll_loss_forward, which is a part of the loss, has not fallen" in hit.message
+        assert Path(__file__).name in hit.where

@@ -62,7 +62,7 @@ def test_what_it_reached(tmp_path: Path) -> None:
     assert one_step(tmp_path / "b", vanishing, [0.0, 1.0]).hits == []
     nowhere = one_step(tmp_path / "d", vanishing, [0.0, 1.0], watch="OO").verdict
     assert not any(nowhere["reached"].values())
-    assert "neither the loss, a gradient nor a parameter" in "\n".join(text(nowhere))
+    assert "no gradient, parameter or buffer" in "\n".join(text(nowhere))
     assert nowhere["spread"]["values"] == 1
     gradient = one_step(tmp_path / "c", lambda p, x: (p * x).sqrt(), [0.0, 1.0]).verdict
     assert not gradient["reached"]["loss"] and gradient["reached"]["gradients"] == 1

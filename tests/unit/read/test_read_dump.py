@@ -11,7 +11,8 @@ from made_files import FC, GRADIENT, RELU, MadeFiles
 from opscope.dump.format.names import NameBook
 from opscope.errors import OpscopeError
 from opscope.events import Phase
-from opscope.read.dump import HAS_INF, is_dump, open_dump
+from opscope.read.dump import HAS_INF, open_dump
+from opscope.read.find import is_dump
 from opscope.read.stored import open_array
 from opscope.stats.record import VALID
 

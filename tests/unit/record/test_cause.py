@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from opscope.native import shared
-from opscope.record.cause import of_exception, of_ring
+from opscope.record.cause import in_marker, of_exception, of_ring
 from opscope.record.python_writer import PythonWriter
 from opscope.record.reading import RingReader
 from opscope.record.ring import Ring, Sizes
@@ -38,12 +38,15 @@ SIGNAL, EXIT, FINISHED = shared.MARKER_SIGNAL, shared.MARKER_EXIT, shared.MARKER
         ([], "killed"),
         ([(SIGNAL, signal.SIGTERM)], "SIGTERM"),
         ([(SIGNAL, signal.SIGTERM), (EXIT, 0)], "SIGTERM"),
+        ([(SIGNAL, signal.SIGTERM), (EXIT, 20)], "SIGTERM"),
         ([(SIGNAL, signal.SIGINT), (SIGNAL, signal.SIGSEGV)], "SIGSEGV"),
         ([(FINISHED, 0), (EXIT, 3)], "exit"),
         ([(FINISHED, 0), (EXIT, 0)], "end"),
         ([(FINISHED, 0), (SIGNAL, signal.SIGSEGV)], "SIGSEGV"),
         ([(shared.MARKER_FAST_EXIT, 0)], "os._exit"),
         ([(shared.MARKER_EXCEPTION, 0)], "exception"),
+        ([(shared.MARKER_EXCEPTION, 0), (SIGNAL, signal.SIGTERM)], "exception"),
+        ([(shared.MARKER_EXCEPTION, 1), (SIGNAL, signal.SIGTERM)], "SIGTERM"),  # of a thread
     ],
 )
 def test_what_the_markers_say(marks: Marks, expected: str) -> None:
@@ -109,3 +112,24 @@ def test_a_hang_ends_when_operators_run() -> None:
 )
 def test_exceptions(kind: str, message: str, expected: str) -> None:
     assert of_exception(kind, message).kind == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "expected"),
+    [
+        ("RuntimeError", "DefaultCPUAllocator: can't allocate memory", "out of memory"),
+        ("MemoryError", "", "out of memory"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried", "out of memory"),
+        ("AcceleratorError", "CUDA error: device-side assert triggered", "device error"),
+        ("ValueError", "out: of luck", "exception"),
+        ("AnExceptionWithAVeryLongNameIndeed", "out of memory", "out of memory"),
+    ],
+)
+def test_a_marker_tells_the_cause_of_an_exception(kind: str, message: str, expected: str) -> None:
+    """Where the process could not write what it knew of the exception."""
+    text = in_marker(kind, message)
+    assert len(text.encode()) < 32
+    ring, writer = Ring.in_memory(Sizes(8, 1024, 4, 256, 256, 256)), PythonWriter()
+    writer.attach(ring)
+    writer.mark(shared.MARKER_EXCEPTION, 0, text)
+    assert cause(ring) == expected

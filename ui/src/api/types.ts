@@ -864,6 +864,7 @@ export interface Side {
   parameter: string;
   uninitialised: boolean;
   numbers: Numbers | null;
+  extra: Record<string, number | "NaN" | "Infinity" | "-Infinity" | null>;
   saved: boolean;
   elements: (number | "NaN" | "Infinity" | "-Infinity")[] | null;
 }

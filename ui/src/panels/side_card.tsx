@@ -83,7 +83,7 @@ export function SideCard({ node, side, before }: Props) {
       ) : other?.numbers ? (
         <ComparedNumbers of={side.numbers} at={node.step} other={other.numbers} then={before!.step} />
       ) : side.elements?.length === 1 ? null : open ? (
-        <NumbersTable of={side.numbers} />
+        <NumbersTable of={side.numbers} extra={side.extra} />
       ) : (
         <BriefNumbers of={side.numbers} />
       )}
@@ -106,7 +106,7 @@ function BriefNumbers({ of }: { of: Numbers }) {
   );
 }
 
-function NumbersTable({ of }: { of: Numbers }) {
+function NumbersTable({ of, extra }: { of: Numbers; extra: Side["extra"] }) {
   const t = useTexts();
   const share = Number(of.count) ? (100 * Number(of.zero)) / Number(of.count) : 0;
   const bad: [string, Num][] = [
@@ -131,6 +131,14 @@ function NumbersTable({ of }: { of: Numbers }) {
           <dt>{t(name)}</dt>
           <dd class={isBad(of[name]) ? "num bad" : "num"} title={full(of[name])}>
             {short(of[name])}
+          </dd>
+        </div>
+      ))}
+      {Object.entries(extra).map(([name, found]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd class={isBad(found) ? "num bad" : "num"} title={full(found)}>
+            {short(found)}
           </dd>
         </div>
       ))}

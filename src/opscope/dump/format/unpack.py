@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from opscope.atomic_files import TempFiles, append, make_directory
@@ -15,8 +16,13 @@ from opscope.errors import OpscopeError
 from opscope.regular import read_regular, why
 
 
-def unpack(pack: Path, directory: Path) -> tuple[int, int]:
-    """Write the files; returns how many, and their bytes. Values that repeat others are linked."""
+def unpack(
+    pack: Path, directory: Path, advance: Callable[[int], object] = lambda size: None
+) -> tuple[int, int]:
+    """Write the files; returns how many, and their bytes. Values that repeat others are linked.
+
+    `advance` is called with the bytes of every value that has been written.
+    """
     reader = _open(pack)
     temp = TempFiles(directory / TEMP, "c")
     make_directory(temp.directory)
@@ -33,6 +39,7 @@ def unpack(pack: Path, directory: Path) -> tuple[int, int]:
             array = npy.dense(reader[name])
             size += npy.size(array)
             temp.place(path, npy.buffers(array), npy.size(array))
+            advance(npy.size(array))
     finally:
         temp.remove()
     return len(reader), size

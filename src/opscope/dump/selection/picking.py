@@ -14,7 +14,7 @@ from opscope.dump.format.subject import Label, LabelBook
 from opscope.dump.format.table_rows import OPAQUE, Column, Integers, Records, TableRows
 from opscope.dump.layout import DumpFolder
 from opscope.dump.selection.useless import has_useless, useless_slots
-from opscope.events import IO, Node, Outside, Source
+from opscope.events import IO, Node, Outside, Phase, Source
 from opscope.names import PARAMETER
 from opscope.rows import Rows
 from opscope.stats.record import INPUT, OUTPUT, ROW_BYTES, ROW_DTYPE, VALID
@@ -254,9 +254,18 @@ class _ParameterInputs:
         self._sizes[node.id] = len(labels)
 
     def _label(self, node: Node, source: Source) -> int:
-        if not isinstance(source, Outside) or source.kind not in ("parameter", "buffer"):
-            return -1
-        return self._book.label(node.graph, PARAMETER, source.name).id
+        name = _parameter_of(source)
+        return self._book.label(node.graph, PARAMETER, name).id if name else -1
+
+
+def _parameter_of(source: Source) -> str:
+    """The parameter or buffer that an input is, which its optimizer may have changed in this step.
+
+    LBFGS calls the network again after each change: the first call has the parameter as it was.
+    """
+    if isinstance(source, Outside):
+        return source.name if source.kind in ("parameter", "buffer") else ""
+    return source.parameter if source.node.phase is Phase.OPTIMIZER else ""
 
 
 class _Moments:

@@ -1,4 +1,7 @@
-"""ED: an evaluation that runs with dropout on, or with batch norm in train mode."""
+"""ED: an evaluation that is not of the network as it is trained.
+
+It runs with dropout on, with batch norm in train mode, or by statistics that were never learned.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,12 @@ _BATCH_NORM = (
 )
 
 
+_STANDS_STILL = (
+    "an evaluation uses running statistics that training leaves as they began: momentum=0 of the "
+    "batch norm {scope}; expected is more than 0, mostly 0.1"
+)
+
+
 class EvaluationDiffers(TrainingCheck):
     """Looks at dropout and batch norm that run both with and without gradients being recorded."""
 
@@ -38,6 +47,17 @@ class EvaluationDiffers(TrainingCheck):
             message = _BATCH_NORM if is_batch_norm(node) else _DROPOUT
             message = message.format(scope=node.scope)
             yield self.hit_at(step, message, node)
+        yield from self._find_still(step)
+
+    def _find_still(self, step: SeenStep) -> Iterator[Hit]:
+        """Find evaluations by statistics that no step has changed."""
+        training = self.training
+        for scope, node in training.evaluated_norms.items():
+            if training.norms.get(scope) != {True} or scope in self.told:
+                continue
+            self.told.add(scope)
+            if not training.table.is_ignored(node):
+                yield self.hit_at(step, _STANDS_STILL.format(scope=scope), node)
 
 
 def _is_trained_on(node: Node, calls: Calls) -> bool:

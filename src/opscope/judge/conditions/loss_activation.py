@@ -17,6 +17,13 @@ from opscope.stats.record import OUTPUT
 _NLL = ("nll_loss_forward", "nll_loss2d_forward", "nll_loss", "nll_loss2d")
 _LOG_SOFT = ("_log_softmax", "log_softmax")
 _SOFT = ("_softmax", "softmax", *_LOG_SOFT)
+_BOUNDED = {
+    "sigmoid": "between 0 and 1",
+    "hardsigmoid": "between 0 and 1",
+    "tanh": "between -1 and 1",
+    "relu": "never below 0",
+}
+"""Activations, and where that leaves logits, which may be any number."""
 _LOGITS = "binary_cross_entropy_with_logits"
 _PROBABILITIES = ("binary_cross_entropy", "mse_loss")
 _ROUNDING = 1e-3
@@ -35,7 +42,7 @@ class LossActivation(GraphCheck):
             if not any(base_type(calls.nodes[c]) in _NLL for c in readers(calls, call)):
                 continue
             before = _made_by(calls, call)
-            if before in _SOFT:
+            if before in (*_SOFT, *_BOUNDED):
                 yield Spot(call, node, before.strip("_"))
             else:
                 yield Spot(call, node, _CLASSES)
@@ -75,6 +82,12 @@ class LossActivation(GraphCheck):
             return (
                 f"binary_cross_entropy_with_logits is given the output of {spot.kind}, and applies "
                 "a sigmoid itself: give it the logits"
+            )
+        if spot.kind in _BOUNDED:
+            return (
+                f"cross_entropy is given the output of {spot.kind}, which is "
+                f"{_BOUNDED[spot.kind]}, but expects logits, which may be any number: leave the "
+                "last activation out"
             )
         return (
             f"cross_entropy is given the output of {spot.kind}, and applies log_softmax itself: "

@@ -19,7 +19,11 @@ class LossNotFinite(TrainingCheck):
         for index, loss in enumerate(step.losses):
             self.training.checked(self.watchpoint)
             if not math.isfinite(loss.value) and (literal or index in step.used_losses()):
-                yield self.hit_at(step, f"the loss is {loss.value}", loss.node, loss.call)
+                message = (
+                    f"the loss is {loss.value}; expected is a finite number: the verdict, or a "
+                    "check for OO, says where it began"
+                )
+                yield self.hit_at(step, message, loss.node, loss.call)
 
 
 LOSS_NOT_FINITE = Condition(

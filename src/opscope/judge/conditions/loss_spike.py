@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from opscope.judge.condition import TRAINING, Condition, Parameter, support
 from opscope.judge.hits import Hit
@@ -50,10 +50,17 @@ class LossSpike(TrainingCheck):
             self.training.checked(self.watchpoint)
             window = self._windows.setdefault(index, deque(maxlen=int(params["window"])))
             above = loss_spike(loss.value, window, params)
-            window.append(loss.value)
             if above is not None:
-                message = f"the loss is {loss.value:.6g}, {above:.3g} deviations above its median"
-                yield self.hit_at(step, message, loss.node, loss.call)
+                yield self.hit_at(step, _said(loss.value, above, window), loss.node, loss.call)
+            window.append(loss.value)
+
+
+def _said(loss: float, above: float, before: Iterable[float]) -> str:
+    usual = statistics.median(filter(math.isfinite, before))
+    return (
+        f"the loss is {loss:.6g}, {above:.3g} deviations above its median, and expected near that, "
+        f"{usual:.6g}: look at the data of this step, clip gradients, or lower the learning rate"
+    )
 
 
 LOSS_SPIKE = Condition(

@@ -8,6 +8,7 @@ from opscope.calls import Calls
 from opscope.events import GroupFact, Node, Phase
 from opscope.judge.condition import TRAINING, Condition, Parameter
 from opscope.judge.hits import Hit
+from opscope.judge.loss_series import ERRORS
 from opscope.judge.outcome import Params
 from opscope.judge.selection import base_type
 from opscope.judge.training_check import SeenStep, TrainingCheck
@@ -17,14 +18,10 @@ _ADAM = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")
 _BY_SIZE = (*_ADAM, "RMSprop")
 """Those whose update is about the learning rate, however large a gradient is."""
 _DECAY_IN_GRADIENT = ("Adam", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad", "Adadelta")
-_LOSSES = frozenset(
-    (
-        *("nll_loss", "nll_loss_forward", "nll_loss2d_forward", "cross_entropy_loss", "mse_loss"),
-        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss"),
-        *("l1_loss", "smooth_l1_loss"),
-    )
-)
 _LARGEST_RATE, _LARGEST_DECAY = 1.0, 1.0
+_REMEMBERING = (*_BY_SIZE, "Adadelta")
+_MADE_ANEW = 10
+"""In so many steps in a row an optimizer had nothing of the step before."""
 
 
 def wrong_settings(optimizer: str, settings: Settings, params: Params) -> Iterator[str]:
@@ -98,15 +95,26 @@ def _wrong_decay(optimizer: str, settings: Settings, params: Params) -> Iterator
         )
 
 
+def remembers(optimizer: str, settings: Settings) -> bool:
+    """Return whether an optimizer keeps something of each step for the next."""
+    return optimizer in _REMEMBERING or (optimizer == "SGD" and settings.get("momentum", 0.0) > 0)
+
+
 class OptimizerSettings(TrainingCheck):
     """Looks at the settings of torch's optimizers as they step."""
 
     needs_facts = True
 
+    def start(self) -> None:
+        """Begin without having seen a step."""
+        self._anew = 0
+        self._last = -1
+
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Find settings that are wrong whatever the task is."""
         groups = self.training.groups.get(step.step, ())
         self.training.checked(self.watchpoint, len(groups))
+        self._count_anew(step, groups)
         for group in groups:
             settings = dict(group.settings)
             wrong = [*wrong_settings(group.optimizer, settings, self.watchpoint.params)]
@@ -115,8 +123,24 @@ class OptimizerSettings(TrainingCheck):
                     "maximize=True: a loss that measures errors is climbed; expected is "
                     "maximize=False, unless what is trained is to be wrong"
                 )
+            if self._anew >= _MADE_ANEW and remembers(group.optimizer, settings):
+                wrong.append(
+                    f"state=nothing, as it had in each of the last {self._anew} steps: it is made "
+                    "anew, and forgets its averages; expected is one that is made once, before the "
+                    "loop"
+                )
             for message in wrong:
                 yield from self._tell(step, group, message)
+
+    def _count_anew(self, step: SeenStep, groups: Sequence[GroupFact]) -> None:
+        """Count the steps in a row whose only optimizer should keep something, and does not."""
+        anew = bool(groups) and all(
+            group.fresh and group.alone and remembers(group.optimizer, dict(group.settings))
+            for group in groups
+        )
+        follows = step.step == self._last + 1 and not step.skipped
+        self._anew = (self._anew if follows else 0) + 1 if anew and not step.skipped else 0
+        self._last = step.step
 
     def _tell(self, step: SeenStep, group: GroupFact, message: str) -> Iterator[Hit]:
         key = f"{group.optimizer} {message.partition('=')[0]} {group.parameters}"
@@ -132,7 +156,7 @@ class OptimizerSettings(TrainingCheck):
 def _is_of_errors(step: SeenStep) -> bool:
     """Tell whether all losses are what functions make that measure errors."""
     nodes = [loss.node for loss in step.losses]
-    return bool(nodes) and all(node is not None and base_type(node) in _LOSSES for node in nodes)
+    return bool(nodes) and all(node is not None and base_type(node) in ERRORS for node in nodes)
 
 
 def _updating(calls: Calls, names: Sequence[str]) -> Node | None:

@@ -72,6 +72,8 @@ class Birth(NamedTuple):
         came = self.entered
         if came is None:
             return f"{self.node.op_type} turns sound inputs into {self.bad.text}"
+        if came == FROM_SCRIPT:
+            return f"the script writes a number of its own: {self.bad.text}"
         if came == FROM_RANKS:
             return f"{self.bad.text} came from another rank"
         return f"{self.bad.text} came in with the {came.kind} {came.name}".rstrip()

@@ -14,6 +14,8 @@ from opscope.stats.record import OUTPUT, joined
 Records = NDArray[np.void]
 _STEPS = 3
 """Over fewer steps nothing can be said to grow step by step."""
+_FAST, _STEPS_IF_FAST = 100.0, 2
+"""Fewer are enough if it grows as much as this in each: there will be no more of them."""
 _GROWTH = 100.0
 """By less than this, over all steps, nothing has diverged."""
 _PER_STEP = 1.5
@@ -41,14 +43,14 @@ def growth_of(steps: NDArray[np.int64], sizes: NDArray[np.float64]) -> Growth | 
     """
     known = np.isfinite(sizes) & (sizes > 0)
     steps, sizes = steps[known], sizes[known]
-    if len(sizes) <= _STEPS:
+    if len(sizes) <= _STEPS_IF_FAST:
         return None
     rising = np.diff(sizes) > 0
     falls = np.flatnonzero(~rising)
     start = int(falls[-1]) + 1 if len(falls) else 0
-    if len(sizes) - 1 - start < _STEPS:
-        return None
     ratios = sizes[start + 1 :] / sizes[start:-1]
+    if len(ratios) < (_STEPS_IF_FAST if (ratios > _FAST).all() else _STEPS):
+        return None
     if np.median(ratios) <= _PER_STEP:  # one jump is not step by step
         return None
     found = Growth(

@@ -237,9 +237,20 @@ class Soundness:
         if source is not None and source.kind in (*LASTING, UNSEEN):
             is_known = any(other.entered == source for other in known)
         else:
-            is_known = any((b.node.id, b.slot) == (node.id, slot) for b in known)
+            same = [b for b in known if (b.node.id, b.slot) == (node.id, slot)]
+            is_known = any(self._is_of_one_batch(b, birth) for b in same)
         if not is_known:
             self._born(birth)
+
+    def _is_of_one_batch(self, one: Birth, later: Birth) -> bool:
+        """Tell whether two births at one node, which may read in a loop, are of the same batch.
+
+        The script writes a number to a batch before the pass of that batch begins.
+        """
+        if later.entered == FROM_SCRIPT:
+            between = self.calls.nodes[one.call : later.call]
+            return not any(node.module_class for node in between)
+        return self.calls.pass_of(one.call) == self.calls.pass_of(later.call)
 
     def _is_on_purpose(self, source: Outside, bad: Bad) -> bool:
         """Tell whether infinities from outside look like a mask or a starting value."""
@@ -248,7 +259,8 @@ class Soundness:
         if bad.zero + bad.neginf == bad.count:  # 0 and -Inf only: a mask
             return True
         if source.kind == "buffer":
-            return self._infinite_at_first.get(source.name, False)
+            may_be = not bad.posinf or bad.finite == 0  # +Inf here and there is no mask
+            return may_be and self._infinite_at_first.get(source.name, False)
         if source.kind != "outside":
             return False
         return not bad.posinf or bad.finite == 0

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.calls import moment
+from opscope.cells import cell_of
 from opscope.events import Frame, Node, Output, Source
 from opscope.judge.explanation import Case, SeenValue, explain
 from opscope.judge.origin.arrival import bad_lasting_values
@@ -293,9 +294,9 @@ def shown_path(path: str) -> str:
 
 
 def shown_place(where: str) -> str:
-    """`file:line` with a short path."""
+    """`file:line` with a short path, or `In[3]:line` of a cell of this notebook."""
     file, _, line = where.rpartition(":")
-    return f"{shown_path(file)}:{line}" if file else where
+    return f"{cell_of(file) or shown_path(file)}:{line}" if file else where
 
 
 def text(data: dict[str, Any]) -> list[str]:
@@ -385,7 +386,7 @@ def _shown_reach(data: dict[str, Any]) -> str:
             parts.append(f"{count} {word}{'s' if count > 1 else ''}")
     if reached["state"]:
         parts.append("the optimizer's state")
-    where = ", ".join(parts) if parts else "neither the loss, a gradient nor a parameter"
+    where = ", ".join(parts) if parts else "no gradient, parameter or buffer"
     return f"{where}; {spread['values']} of {spread['of']} values from there on are not finite"
 
 

@@ -190,19 +190,19 @@ PyObject* py_set_state(PyObject*, PyObject* arguments) {
     hook->only_python = only_python != 0;
     hook->revision = revision;
     observe(hook->recording);
+    share_with_recorder(hook->recording);
     return none();
   });
 }
 
-PyObject* py_link_recorder(PyObject*, PyObject* arguments) {
-  unsigned long long noter = 0, mute = 0;
-  if (!PyArg_ParseTuple(arguments, "KK", &noter, &mute)) return nullptr;
-  node_noter() = reinterpret_cast<NodeNoter>(noter);
-  muter() = reinterpret_cast<Muter>(mute);
+PyObject* py_link_recorder(PyObject*, PyObject* functions) {
+  share_with_recorder(false);
+  recorder().functions = static_cast<const RecorderFunctions*>(PyLong_AsVoidPtr(functions));
   return none();
 }
 
 PyObject* py_remove(PyObject*, PyObject*) {
+  share_with_recorder(false);
   observe(false);
   if (hook != nullptr) {
     hook->recording = false;
@@ -294,6 +294,15 @@ c10::TensorImpl* tensor_in(PyObject* object) {
     return nullptr;
   }
   return static_cast<c10::TensorImpl*>(PyLong_AsVoidPtr(address.get()));
+}
+
+PyObject* py_learn_leaves(PyObject*, PyObject* arguments) {
+  PyObject *node = nullptr, *leaf = nullptr;
+  if (!PyArg_ParseTuple(arguments, "OO", &node, &leaf)) return nullptr;
+  return translated([&] {
+    learn_leaves(node, tensor_in(leaf));
+    return PyBool_FromLong(leaves_are_known());
+  });
 }
 
 PyObject* py_set_cursor(PyObject*, PyObject* cursor) {
@@ -444,8 +453,10 @@ PyMethodDef methods[] = {
     {"leave_python", py_leave_python, METH_VARARGS,
      "The opposite, with what that returned and whether the code inside raised."},
     {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
+    {"learn_leaves", py_learn_leaves, METH_VARARGS,
+     "A node that adds to the gradient of a tensor, and the tensor: see how nodes have theirs."},
     {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
-    {"link_recorder", py_link_recorder, METH_VARARGS, "Tell the recorder of nodes and of our code."},
+    {"link_recorder", py_link_recorder, METH_O, "Tell the recorder at this address of operators."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};
 

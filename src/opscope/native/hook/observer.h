@@ -115,9 +115,20 @@ inline const Operator* learn(const at::RecordFunction& fn, Named& named) {
   return named.op;
 }
 
-inline const Operator* operator_of(const at::RecordFunction& fn) {
-  static thread_local FlatMap<const char*, Named, AddressHash> known;
-  Named& named = known[fn.name()];
+struct NamedOperators {
+  FlatMap<const char*, Named, AddressHash> by_name;
+};
+
+inline NamedOperators& operators_here(Thread& thread) {
+  static thread_local NamedOperators known;
+  thread.operators = &known;
+  return known;
+}
+
+inline const Operator* operator_of(const at::RecordFunction& fn, Thread& thread) {
+  NamedOperators* known = thread.operators;
+  if (known == nullptr) known = &operators_here(thread);
+  Named& named = known->by_name[fn.name()];
   const bool holds = named.op != nullptr && named.withdrawals == Withdrawals::count();
   return holds ? named.op : learn(fn, named);
 }
@@ -159,10 +170,15 @@ inline void note_arguments(const Call& call, Arguments arguments) {
   checked(PyObject_CallOneArg(hook->note_arguments.get(), call.node.get()));
 }
 
+// The recorder is to find the line of a call that has no node.
+inline void leave_line() {
+  if (shares_with_recorder()) recorder().functions->note_line();
+}
+
 inline void watch(Call& call, Arguments arguments) {
   PyObject* state = enter_thread();
   Frame frame = Frame::current();
-  if (frame && kind_of_code(frame.code()) == Code::kCompiled) return;
+  if (frame && kind_of_code(frame.code()) == Code::kCompiled) return leave_line();
   collect(call, arguments);
   call.hidden = false;
   if (may_begin_forward(call, state)) {
@@ -174,7 +190,7 @@ inline void watch(Call& call, Arguments arguments) {
     ++hook->native_calls;
   } else {
     call.hidden = is_compiled(std::move(frame));
-    if (call.hidden) return;
+    if (call.hidden) return leave_line();
     call.sources.clear();
     here().arguments = arguments;
     begin_in_python(call);
@@ -184,11 +200,23 @@ inline void watch(Call& call, Arguments arguments) {
   tell_recorder(call.node_id);
 }
 
-// The autograd nodes made so far belong to the call around what comes now.
-inline void settle_numbers(const Call* outer) {
-  if (outer != nullptr && outer->node && outer->generation == hook->generation) {
-    number_nodes(thread_state(), outer->node.get());
+// Python is told of a call that waited for autograd to say whether it is differentiable.
+inline void begin_deferred(Call& call, PyObject* state) {
+  call.deferred = false;
+  here().arguments = all(call.arguments);
+  if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
+    NotWatched not_watched;
+    checked(PyObject_CallNoArgs(hook->forward_begins.get()));
   }
+  begin_in_python(call);
+  tell_recorder(call.node_id);
+}
+
+// The autograd nodes made so far belong to the call around what comes now.
+inline void settle_numbers(Call* outer) {
+  if (outer == nullptr || outer->generation != hook->generation) return;
+  if (outer->deferred && !outer->hidden) begin_deferred(*outer, thread_state());
+  if (outer->node) number_nodes(thread_state(), outer->node.get());
 }
 
 inline bool above_autograd() {
@@ -204,10 +232,11 @@ inline bool is_around(const Thread& thread) {
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   Thread& thread = here();
+  if (shares_with_recorder()) recorder().functions->started(fn);
   if (thread.depth != 0 && !is_around(thread)) return nullptr;
   if (thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
   if (PyGILState_GetThisThreadState() == nullptr) return nullptr;  // a thread of a library's own
-  const Operator* op = operator_of(fn);
+  const Operator* op = operator_of(fn, thread);
   if (op == nullptr) return nullptr;
   const Arguments arguments = last(fn.inputs(), op->shapes.size());
   const Role role = role_of(*op, arguments);
@@ -218,7 +247,10 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   call->generation = hook->generation;
   ++thread.depth;
   thread.call = call.get();
-  if (role == Role::kHidden) return call;
+  if (role == Role::kHidden) {
+    leave_line();
+    return call;
+  }
   call->above = op->writes && above_autograd();
   {
     Gil gil;
@@ -241,15 +273,7 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
 // Everything after a call, with the interpreter lock held.
 inline void conclude(Call& call, Arguments results, bool raised) {
   PyObject* state = thread_state();
-  if (call.deferred) {
-    here().arguments = all(call.arguments);
-    if (static_cast<int64_t>(at::sequence_number::peek()) != hook->last_number.number(state)) {
-      NotWatched not_watched;
-      checked(PyObject_CallNoArgs(hook->forward_begins.get()));
-    }
-    begin_in_python(call);
-    tell_recorder(call.node_id);
-  }
+  if (call.deferred) begin_deferred(call, state);
   number_nodes(state, call.node.get());
   if (call.interrupted) return;
   if (raised) {
@@ -312,6 +336,7 @@ class Leaving {
 };
 
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (shares_with_recorder()) recorder().functions->ended(fn);
   if (context == nullptr) return;
   Call& call = *static_cast<Call*>(context);
   const Leaving leaving(call);
@@ -335,7 +360,11 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
 inline int enter_python() {
   Thread& thread = here();
   const int depth = thread.depth;
-  if (depth != 0 && hook != nullptr) settle_numbers(thread.call);
+  try {
+    if (depth != 0 && hook != nullptr) settle_numbers(thread.call);
+  } catch (const std::exception& error) {
+    report(error.what());
+  }
   thread.depth = 0;
   return depth;
 }

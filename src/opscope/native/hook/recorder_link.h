@@ -1,30 +1,50 @@
-// Telling the recorder, where one runs, which node the operator under way is, and what code is ours.
+// What the recorder does for the observer of operators, where both run: torch tells the observer of
+// every operator, and that tells the recorder.
 #pragma once
 
+#include <ATen/record_function.h>
+
+#include <atomic>
 #include <cstdint>
 
 namespace opscope {
 
-using NodeNoter = void (*)(int64_t);
+struct RecorderFunctions {
+  void (*share)(bool);  // from here on the next two are called, or not any more
+  void (*started)(const at::RecordFunction&);
+  void (*ended)(const at::RecordFunction&);
+  void (*note_node)(int64_t);  // of the operator under way
+  void (*note_line)();         // the operator under way will have no node
+  void (*mute)(int);
+};
 
-inline NodeNoter& node_noter() {
-  static NodeNoter noter = nullptr;
-  return noter;
+struct RecorderLink {
+  const RecorderFunctions* functions = nullptr;  // null: no recorder
+  std::atomic<bool> shares{false};
+};
+
+inline RecorderLink& recorder() {
+  static RecorderLink link;
+  return link;
 }
 
-using Muter = void (*)(int);
-
-inline Muter& muter() {
-  static Muter function = nullptr;
-  return function;
+// A recorder that finds lines and scopes itself has an observer of its own: while capture records,
+// which knows both, one observer is enough.
+inline void share_with_recorder(bool on) {
+  RecorderLink& link = recorder();
+  if (link.functions == nullptr || link.shares == on) return;
+  link.shares = on;
+  link.functions->share(on);
 }
+
+inline bool shares_with_recorder() { return recorder().shares.load(std::memory_order_relaxed); }
 
 inline void mute_recorder(int by) {
-  if (muter() != nullptr) muter()(by);
+  if (recorder().functions != nullptr) recorder().functions->mute(by);
 }
 
 inline void tell_recorder(int64_t node) {
-  if (node_noter() != nullptr) node_noter()(node);
+  if (shares_with_recorder()) recorder().functions->note_node(node);
 }
 
 }  // namespace opscope

@@ -162,6 +162,7 @@ inline uint64_t next_number() {
 }
 
 struct Call;
+struct NamedOperators;
 
 // What the hook keeps per thread.
 struct Thread {
@@ -172,10 +173,12 @@ struct Thread {
   PyObject* state = nullptr;  // kept alive by the thread's own dictionary
   uint64_t generation = 0;    // of the capture that it belongs to
   uint64_t resumption = 0;    // since when autograd's numbers are known
+  NamedOperators* operators = nullptr;
 };
 
 inline Thread& here() {
-  static thread_local Thread thread;
+  // The model takes some of what programs keep for libraries like this, and saves a call each time.
+  static thread_local Thread thread __attribute__((tls_model("initial-exec")));
   return thread;
 }
 

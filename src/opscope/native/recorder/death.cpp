@@ -61,9 +61,9 @@ void handle(int signal, siginfo_t* info, void* context) {
   if (is_own()) {
     const bool by_itself = is_fault(signal) && info->si_code > 0;
     mark(kMarkerSignal, signal, by_itself ? reinterpret_cast<uint64_t>(info->si_addr) : 0, "");
-    if (is_last || is_fault(signal)) {
+    if (is_last || is_fault(signal)) {  // few survive a fault, whoever handles it
       dump_stacks();
-      if (is_last) call_witness();
+      call_witness();
     }
   }
   if (is_last) {

@@ -9,10 +9,7 @@
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#if __has_include(<torch/csrc/distributed/c10d/ProcessGroup.hpp>)
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#define OPSCOPE_GROUPS
-#endif
+#include <dlfcn.h>
 
 #include <deque>
 #include <exception>
@@ -70,6 +67,7 @@ struct Watcher {
   uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid));
   Backward backward;
   uint64_t generation = 0;  // of rings: names of another are void
+  uint64_t sharing = 0;     // since when it is as it is: what was under way before is nobody's
   FlatMap<const char*, Called, AddressHash> operators;
   FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
@@ -80,19 +78,39 @@ inline std::atomic<uint64_t>& generation() {
   return count;
 }
 
-inline Watcher& here() {
-  static thread_local Watcher* watcher = nullptr;
+// Whether the observer of operators of the capture, which knows lines and scopes, tells us of them;
+// it counts: odd numbers mean yes.
+inline std::atomic<uint64_t>& sharing() {
+  static std::atomic<uint64_t> count{0};
+  return count;
+}
+
+inline bool is_shared(const Watcher& watcher) { return watcher.sharing % 2 != 0; }
+
+// This thread is new, or something has begun anew.
+inline Watcher& renew(Watcher*& watcher) {
   if (watcher == nullptr) watcher = new Watcher();  // threads are few; no destructor runs too early
-  if (watcher->generation != generation().load(std::memory_order_relaxed)) {
+  if (watcher->generation != generation().load()) {
     watcher->operators.clear();
     watcher->texts.clear();
     watcher->sites = Sites();
     watcher->generation = generation().load();
     watcher->scope = 0;
-    watcher->depth = watcher->backward_depth = 0;
-    watcher->record = nullptr;
   }
+  watcher->sharing = sharing().load();
+  watcher->depth = watcher->backward_depth = 0;
+  watcher->record = nullptr;
   return *watcher;
+}
+
+inline Watcher& here() {
+  // The model costs eight bytes of what programs keep for libraries like this, and saves a call.
+  static thread_local Watcher* watcher __attribute__((tls_model("initial-exec"))) = nullptr;
+  if (watcher != nullptr && watcher->generation == generation().load(std::memory_order_relaxed) &&
+      watcher->sharing == sharing().load(std::memory_order_relaxed)) {
+    return *watcher;
+  }
+  return renew(watcher);
 }
 
 // Autograd's engine tells of each of its nodes as if that were an operator.
@@ -159,24 +177,32 @@ inline void describe(Record& record, const at::Tensor& tensor) {
   }
 }
 
+// c10d::ProcessGroup::getGroupName, which is found by its symbol: the header that declares it takes
+// longer to compile than all of the recorder. It takes the object as a function takes its argument.
+using GroupName = const std::string& (*)(const void*);
+
+inline GroupName group_name() {
+  static const auto found = reinterpret_cast<GroupName>(
+      dlsym(RTLD_DEFAULT, "_ZNK4c10d12ProcessGroup12getGroupNameB5cxx11Ev"));
+  return found;  // null: torch was built without collectives, or it is another one
+}
+
 // The group of a collective and its number there, counted alike by all ranks.
 inline void describe_collective(Record& record, c10::ArrayRef<const c10::IValue> inputs) {
   static std::mutex mutex;
   static auto* counts = new std::unordered_map<std::string, uint32_t>();
   record.flags |= kCollective;
-#ifdef OPSCOPE_GROUPS
   for (const c10::IValue& value : inputs) {
-    if (!value.isCustomClass()) continue;
-    const auto holder = value.toObjectRef().getSlot(0).toCapsule();
-    const auto* group = dynamic_cast<const c10d::ProcessGroup*>(holder.get());
-    if (group == nullptr) continue;
-    const std::string& name = group->getGroupName();
+    if (group_name() == nullptr || !value.isCustomClass()) continue;
+    const auto object = value.toObject();
+    if (object->name() != "__torch__.torch.classes.c10d.ProcessGroup") continue;
+    const auto holder = object->getSlot(0).toCapsule();
+    const std::string& name = group_name()(holder.get());
     const std::lock_guard<std::mutex> lock(mutex);
     record.collective = ++(*counts)[name];
     record.group = static_cast<uint16_t>(names().number_of(kNameGroup, name));
     return;
   }
-#endif
 }
 
 inline bool is_collective(const char* name) { return std::strncmp(name, "c10d::", 6) == 0; }
@@ -209,12 +235,6 @@ inline std::string_view kind_of_collective(const char* name) {
   }
   return "";
 }
-
-// Given to the end of what is no operator, or of an engine's node; operators, which are most, have none.
-struct NoOperator : at::ObserverContext {
-  explicit NoOperator(bool engine) : engine(engine) {}
-  bool engine;
-};
 
 inline bool is_waited_for(const char* name) {
   const std::string_view kind = kind_of_collective(name);
@@ -290,7 +310,7 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t numbe
     record.autograd = watcher.backward.name;
     record.scope = watcher.backward.scope;
     record.site = watcher.backward.site;
-  } else {
+  } else if (!is_shared(watcher)) {
     record.site = watcher.sites.current();
     const int64_t number = fn.seqNr();
     if (number >= 0) {
@@ -315,31 +335,26 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t numbe
   prefetch(ring.records[sequence & ring.mask]);
 }
 
-inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+// An operator begins, or what torch tells of as if it were one.
+inline void started(const at::RecordFunction& fn) {
   Watcher& watcher = here();
-  if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
-  }
-  if (!ring.active.load(std::memory_order_relaxed)) return nullptr;
-  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    enter_backward(watcher, fn);
-    return nullptr;
+  if (!ring.active.load(std::memory_order_relaxed)) return;
+  if (watcher.depth != 0) {
+    ++watcher.depth;
+    Record* record = watcher.record;
+    if (record != nullptr && record->sequence == watcher.sequence) {
+      record->inner = called(watcher, fn.name()).number;
+    }
+    return;
   }
   const Called& name = called(watcher, fn.name());
-  if (name.as != Told::kOperator) {
-    const bool engine = name.as == Told::kEngine;
-    if (engine) {
-      ++watcher.backward_depth;
-      watcher.backward = {};
-    }
-    return std::make_unique<NoOperator>(engine);
-  }
-  if (watcher.depth++ == 0) {
+  if (name.as == Told::kOperator) {
+    ++watcher.depth;
     if (watcher.muted == 0) begin(watcher, fn, name.number);
-  } else if (watcher.record != nullptr && watcher.record->sequence == watcher.sequence) {
-    watcher.record->inner = name.number;
+  } else if (name.as == Told::kEngine) {
+    ++watcher.backward_depth;
+    watcher.backward = {};
   }
-  return nullptr;
 }
 
 inline void finish(Record* record, uint64_t sequence) {
@@ -348,24 +363,26 @@ inline void finish(Record* record, uint64_t sequence) {
   }
 }
 
-inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
-  if (!ring.active.load(std::memory_order_relaxed)) return;
-  if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    auto* transport = static_cast<Transport*>(context);
-    if (transport != nullptr) finish(transport->record, transport->sequence);
-    return;
-  }
+// The line of the operator under way, which nobody else tells.
+inline void note_line() {
   Watcher& watcher = here();
-  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    if (watcher.backward_depth > 0) --watcher.backward_depth;
+  Record* record = watcher.record;
+  if (record == nullptr || record->sequence != watcher.sequence) return;
+  if (record->node == 0 && record->site == 0 && watcher.backward_depth == 0) {
+    record->site = watcher.sites.current();
+  }
+}
+
+inline void ended(const at::RecordFunction& fn) {
+  Watcher& watcher = here();
+  if (!ring.active.load(std::memory_order_relaxed)) return;
+  if (watcher.depth == 0) {  // no operator, or one that was under way before something began anew
+    const bool engine = watcher.backward_depth > 0 && told_as(fn.name()) == Told::kEngine;
+    if (engine) --watcher.backward_depth;
     return;
   }
-  if (context != nullptr) {
-    const bool engine = static_cast<NoOperator*>(context)->engine;
-    if (engine && watcher.backward_depth > 0) --watcher.backward_depth;
-    return;
-  }
-  if (watcher.depth > 0 && --watcher.depth != 0) return;
+  if (--watcher.depth != 0) return;
+  note_line();
   Record* record = watcher.record;
   watcher.record = nullptr;
   if (record == nullptr || record->sequence != watcher.sequence) return;
@@ -373,19 +390,60 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
 }
 
-inline void observe(bool on) {
-  static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
-  if (on == (handle != at::INVALID_CALLBACK_HANDLE)) return;
-  if (on) {
-    handle = at::addGlobalCallback(
-        at::RecordFunctionCallback(&start, &end)
-            .needsInputs(true)
-            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                     at::RecordScope::USER_SCOPE}));
-  } else {
-    at::removeCallback(handle);
-    handle = at::INVALID_CALLBACK_HANDLE;
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  if (fn.scope() == at::RecordScope::USER_SCOPE) {
+    return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
   }
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    if (ring.active.load(std::memory_order_relaxed)) enter_backward(here(), fn);
+  } else {
+    started(fn);
+  }
+  return nullptr;
+}
+
+inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (fn.scope() == at::RecordScope::USER_SCOPE) {
+    auto* transport = static_cast<Transport*>(context);
+    if (transport != nullptr) finish(transport->record, transport->sequence);
+  } else if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    Watcher& watcher = here();
+    if (watcher.backward_depth > 0) --watcher.backward_depth;
+  } else {
+    ended(fn);
+  }
+}
+
+// What torch is to tell of: everything, or what the capture's observer does not.
+inline void listen(bool on) {
+  static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  if (handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);
+  handle = at::INVALID_CALLBACK_HANDLE;
+  if (!on) return;
+  at::RecordFunctionCallback callback(&start, &end);
+  if (sharing() % 2 != 0) {
+    callback.scopes({at::RecordScope::USER_SCOPE});
+  } else {
+    callback.needsInputs(true).scopes({at::RecordScope::FUNCTION,
+                                       at::RecordScope::BACKWARD_FUNCTION,
+                                       at::RecordScope::USER_SCOPE});
+  }
+  handle = at::addGlobalCallback(callback);
+}
+
+inline bool& observing() {
+  static bool on = false;
+  return on;
+}
+
+inline void observe(bool on) {
+  if (on != observing()) listen(observing() = on);
+}
+
+inline void share(bool on) {
+  if (on == (sharing() % 2 != 0)) return;
+  ++sharing();
+  listen(observing());
 }
 
 }  // namespace opscope

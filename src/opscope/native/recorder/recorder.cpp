@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "death.h"
+#include "generated/recorder_link.h"
 #include "observer.h"
 
 namespace opscope {
@@ -106,9 +107,10 @@ void note_node(int64_t node) {
 
 void mute(int by) { here().muted += by; }
 
-PyObject* py_links(PyObject*, PyObject*) {
-  return Py_BuildValue("KK", reinterpret_cast<unsigned long long>(&note_node),
-                       reinterpret_cast<unsigned long long>(&mute));
+const RecorderFunctions functions = {&share, &started, &ended, &note_node, &note_line, &mute};
+
+PyObject* py_link(PyObject*, PyObject*) {
+  return PyLong_FromVoidPtr(const_cast<RecorderFunctions*>(&functions));
 }
 
 // Texts that outlive everything, ending with null.
@@ -183,7 +185,7 @@ PyMethodDef methods[] = {
     {"enter", py_enter, METH_O, "Set this thread's scope; returns the one before."},
     {"phase", py_phase, METH_O, "Set this thread's phase; returns the one before."},
     {"mute", py_mute, METH_O, "Add to the count of our own code under way in this thread."},
-    {"links", py_links, METH_NOARGS, "The addresses of what notes a node and of what mutes."},
+    {"link", py_link, METH_NOARGS, "The address of what the capture tells of operators."},
     {"prepare_witness", py_prepare_witness, METH_VARARGS, "Say what to start at the end."},
     {"remove_after_good_end", py_remove_after_good_end, METH_O, "Leave nothing of a good end."},
     {"call_witness", py_call_witness, METH_NOARGS, "Start it."},

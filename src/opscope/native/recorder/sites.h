@@ -38,12 +38,11 @@ class Sites {
  public:
   uint32_t current() {
     PyThreadState* state = PyGILState_GetThisThreadState();
-    if (state == nullptr || state->cframe == nullptr) return 0;
-    const _PyInterpreterFrame* frame = state->cframe->current_frame;
+    if (state == nullptr) return 0;
+    const _PyInterpreterFrame* frame = innermost_frame(state);
     for (int depth = 0; frame != nullptr && depth < kDeepest; ++depth, frame = frame->previous) {
-      if (_PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame*>(frame))) continue;
-      if (!is_users(frame->f_code)) continue;
-      const SiteAt key{frame->f_code, lasti_of(frame)};
+      if (is_incomplete(frame) || !is_users(code_of(frame))) continue;
+      const SiteAt key{code_of(frame), lasti_of(frame)};
       if (const uint32_t* known = sites_.find(key)) return *known;
       return sites_[key] = learn(frame);
     }
@@ -52,11 +51,6 @@ class Sites {
 
  private:
   static constexpr int kDeepest = 48, kLongest = 12;
-
-  static int lasti_of(const _PyInterpreterFrame* frame) {
-    const int at = _PyInterpreterFrame_LASTI(const_cast<_PyInterpreterFrame*>(frame));
-    return at < 0 ? -1 : at * static_cast<int>(sizeof(_Py_CODEUNIT));
-  }
 
   bool is_users(PyCodeObject* code) {
     if (const bool* known = users_.find(code)) return *known;
@@ -76,13 +70,12 @@ class Sites {
     std::string text;
     int count = 0;
     for (; frame != nullptr && count < kLongest; frame = frame->previous) {
-      if (_PyFrame_IsIncomplete(const_cast<_PyInterpreterFrame*>(frame))) continue;
-      if (!is_users(frame->f_code)) continue;
+      if (is_incomplete(frame) || !is_users(code_of(frame))) continue;
       Gil gil;
-      const char* file = PyUnicode_AsUTF8(frame->f_code->co_filename);
-      const char* function = PyUnicode_AsUTF8(frame->f_code->co_qualname);
+      const char* file = PyUnicode_AsUTF8(code_of(frame)->co_filename);
+      const char* function = PyUnicode_AsUTF8(code_of(frame)->co_qualname);
       PyErr_Clear();
-      const int line = PyCode_Addr2Line(frame->f_code, lasti_of(frame));
+      const int line = PyCode_Addr2Line(code_of(frame), lasti_of(frame));
       if (count++ != 0) text += '\n';
       text += std::string(file ? file : "?") + '\t' + std::to_string(line) + '\t' +
               (function ? function : "?");

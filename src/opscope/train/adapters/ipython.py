@@ -7,8 +7,23 @@ from typing import Any
 
 from opscope.errors import OpscopeError
 from opscope.messages import say
+from opscope.read.hit_rows import HitsAtValue, grouped
+from opscope.read.html import hits_table
 from opscope.train.needs import need
 from opscope.train.watching import Watching
+from opscope.wording import counted
+
+
+class CellHits(list[dict[str, Any]]):
+    """Hits as plain data; a person gets a table, or a line for each kind."""
+
+    def __repr__(self) -> str:
+        lines = [f"  {_told(each)}" for each in grouped(self)]
+        return "\n".join([counted(len(self), "hit"), *lines])
+
+    def _repr_html_(self) -> str:
+        return hits_table(self) if self else "<p>no hits</p>"
+
 
 _magic: Any = need("IPython.core.magic", "the extension")
 
@@ -36,9 +51,14 @@ class OpscopeMagics(_magic.Magics):  # type: ignore[misc]
             self._watching.stop()
 
     @_magic.line_magic  # type: ignore[untyped-decorator]
-    def opscope_hits(self, line: str) -> list[dict[str, Any]]:
+    def opscope_hits(self, line: str) -> CellHits:
         """The hits of the last cell under `%%opscope`."""
-        return [hit.to_json() for hit in self._watching.hits]
+        return CellHits(hit.to_json() for hit in self._watching.hits)
+
+
+def _told(group: HitsAtValue) -> str:
+    steps, _, _, label, value, place, what = map(str, group.row())
+    return f"step {steps}  {label}  {value}  {place}  {what}"
 
 
 def _options(line: str) -> dict[str, Any]:

@@ -23,7 +23,26 @@ FloatArray = NDArray[np.float64]
 _INPUTS = "output and label"
 
 
-class Accuracy(EvaluationBase):
+class _ShareOfRight(Metric):
+    """The share of samples that are right."""
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        self._right = self._total = 0
+
+    def eval(self) -> float:
+        """The share."""
+        if not self._total:
+            raise NoSamplesError(self)
+        return self._right / self._total
+
+    def _add(self, counts: torch.Tensor) -> None:
+        """Take in the counts of classes."""
+        self._right += int(counts[:, TP].sum())
+        self._total += int(counts[:, SUPPORT].sum())
+
+
+class Accuracy(_ShareOfRight, EvaluationBase):
     """The share of samples that are right; of several labels, all of them must be.
 
     >>> metric = Accuracy()
@@ -32,9 +51,6 @@ class Accuracy(EvaluationBase):
     0.6667
     """
 
-    def clear(self) -> None:
-        self._right = self._total = 0
-
     def update(self, *inputs: Any) -> None:
         expect_inputs(self, inputs, 2, _INPUTS)
         if self._type == "multilabel":
@@ -42,17 +58,10 @@ class Accuracy(EvaluationBase):
             self._right += int((found == right).all(dim=1).sum())
             self._total += len(right)
             return
-        counts = class_counts(*inputs)
-        self._right += int(counts[:, TP].sum())
-        self._total += int(counts[:, SUPPORT].sum())
-
-    def eval(self) -> float:
-        if not self._total:
-            raise NoSamplesError(self)
-        return self._right / self._total
+        self._add(class_counts(*inputs))
 
 
-class TopKCategoricalAccuracy(Metric):
+class TopKCategoricalAccuracy(_ShareOfRight):
     """The share of samples whose class is among the k with the highest scores."""
 
     def __init__(self, k: int = 5) -> None:
@@ -61,22 +70,10 @@ class TopKCategoricalAccuracy(Metric):
         self.k = k
         self.clear()
 
-    def clear(self) -> None:
-        """Forget all batches."""
-        self._right = self._total = 0
-
     def update(self, *inputs: Any) -> None:
         """Take in scores and labels."""
         expect_inputs(self, inputs, 2, _INPUTS)
-        counts = class_counts(inputs[0], inputs[1], self.k)
-        self._right += int(counts[:, TP].sum())
-        self._total += int(counts[:, SUPPORT].sum())
-
-    def eval(self) -> float:
-        """The share."""
-        if not self._total:
-            raise NoSamplesError(self)
-        return self._right / self._total
+        self._add(class_counts(inputs[0], inputs[1], self.k))
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):

@@ -1,0 +1,82 @@
+"""Where recorder and capture both run, one of them is told of operators, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers.forked import forked_opscope
+from opscope.capture import hook
+from opscope.record.reading import OperatorCall, RingReader
+from opscope.record.ring import RING_FILE
+
+TRAIN = """
+import os
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x)))
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(6):
+    loss = net(torch.randn(4, 8)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+os.kill(os.getpid(), 9)
+"""
+COMPOSITE = {"linear": ["t", "addmm"]}
+
+
+def recorded(folder: Path) -> dict[int, list[OperatorCall]]:
+    """The operators of a training that is killed, by step; every second step has statistics."""
+    (folder / "train.py").write_text(TRAIN)
+    done = forked_opscope("run", "--no-page", "--every", "2", "train.py", cwd=folder)
+    assert done.returncode == -9, done.stderr
+    (ring,) = folder.rglob(RING_FILE)
+    steps: dict[int, list[OperatorCall]] = {}
+    for each in RingReader.open(ring).operators:
+        steps.setdefault(each.step, []).append(each)
+    return steps
+
+
+@pytest.mark.skipif(hook.load() is None, reason="there is no native code here")
+def test_steps_with_and_without_statistics_leave_the_same_records(tmp_path: Path) -> None:
+    steps = recorded(tmp_path)
+    for watched, other in ((2, 3), (4, 5)):
+        with_node, without = steps[watched], steps[other]
+        assert all(each.node is not None for each in with_node)
+        assert all(each.node is None for each in without)
+        parts = [p for o in without for p in COMPOSITE.get(o.op_type, [o.op_type])]
+        assert [each.op_type for each in with_node] == parts
+        for about in (phases, lines, scopes):
+            assert about(with_node) == about(without)
+
+
+def phases(calls: list[OperatorCall]) -> dict[str, int]:
+    """How many calls of operators that are the same in both each phase has."""
+    same = [c.phase for c in calls if c.op_type not in ("linear", "t", "addmm")]
+    return {phase: same.count(phase) for phase in same}
+
+
+def lines(calls: list[OperatorCall]) -> list[tuple[int, ...]]:
+    """The lines of all operators but those that add to gradients, which have a line as nodes."""
+    found = [
+        tuple(line.line for line in c.source if Path(line.file).name == "train.py")
+        for c in calls
+        if c.op_type != "detach"
+    ]
+    return list(dict.fromkeys(found))
+
+
+def scopes(calls: list[OperatorCall]) -> list[str]:
+    """The scopes in the order in which they come."""
+    return list(dict.fromkeys(c.scope for c in calls))
