@@ -62,7 +62,7 @@ def test_the_first_difference_of_each_kind_is_found(compared: Any) -> None:
     weights, nodes, bad = compared["differences"]
     assert weights["parameter"] == "2.weight" and weights["node"] is not None
     assert "flip" in nodes["name"] and nodes["where"].endswith("train.py:16")
-    assert "div" in bad["name"] and "1 of 2 ranks have none" in bad["what"]
+    assert "div" in bad["name"] and "1 of 2 ranks has none" in bad["what"]
 
 
 def test_every_rank_has_a_row(compared: Any) -> None:
