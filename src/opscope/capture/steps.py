@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from opscope.capture.guards import quiet
 from opscope.messages import say_once
 
 _PATIENCE = 32
@@ -31,6 +32,10 @@ class StepClock:
         self._backwards = 0
         """The number of backwards before any optimizer stepped."""
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._used: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Those that have ever stepped."""
+        self._followed: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
+        """Those that had stepped when another was made, and the gradients they have."""
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
         self._collected = False
@@ -71,6 +76,8 @@ class StepClock:
 
     def add(self, optimizer: Any) -> None:
         """Wait for a new optimizer too."""
+        for other in self._used:
+            self._followed[other] = _gradient(other)
         self._optimizers.add(optimizer)
         self._collected = False
 
@@ -82,6 +89,8 @@ class StepClock:
     def stepped(self, optimizer: Any, inside_another: bool = False) -> None:
         """Count the step of an optimizer, made on its own or as a part of another one's."""
         self._optimizers.add(optimizer)
+        self._used.add(optimizer)
+        self._followed.pop(optimizer, None)
         key = id(optimizer)
         self._by_optimizer = self._has_stepped = True
         self._attempted.discard(key)
@@ -149,16 +158,27 @@ class StepClock:
         """Tell whether all parameters that are optimized have been updated.
 
         An optimizer whose parameters another one has updated is not waited for: people train with
-        Adam first and go on with LBFGS.
+        Adam first and go on with LBFGS. Nor is one that another has followed and that has no new
+        gradients: a cell of a notebook that was interrupted leaves its own alive.
         """
-        waiting = [each for each in self._optimizers if id(each) not in self._stepped]
+        waiting = [
+            each
+            for each in self._optimizers
+            if id(each) not in self._stepped and not self._is_left(each)
+        ]
         if not waiting:
             return True
         stepped = [each for each in self._optimizers if id(each) in self._stepped]
         updated = {id(parameter) for each in stepped for parameter in _parameters(each)}
         return all(id(parameter) in updated for each in waiting for parameter in _parameters(each))
 
+    def _is_left(self, optimizer: Any) -> bool:
+        unknown = object()
+        return self._followed.get(optimizer, unknown) == _gradient(optimizer)
+
     def _end(self, skipped: bool) -> None:
+        for other in list(self._followed):
+            self._followed[other] = _gradient(other)
         self._stepped.clear()
         self._attempted.clear()
         self._places.clear()
@@ -190,3 +210,13 @@ class StepClock:
 
 def _parameters(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _gradient(optimizer: Any) -> tuple[int, int] | None:
+    """What tells whether an optimizer has new gradients: the first of them, as it is now."""
+    with quiet():
+        gradients = (parameter.grad for parameter in _parameters(optimizer))
+        first = next((each for each in gradients if each is not None), None)
+        if first is None:
+            return None
+        return id(first), 0 if first.is_inference() else first._version

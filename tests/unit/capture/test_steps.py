@@ -68,6 +68,36 @@ def test_an_optimizer_of_the_same_parameters_is_not_waited_for(ends: Ends) -> No
     assert ends == [False]
 
 
+def test_an_optimizer_that_another_has_followed_is_left_if_it_has_no_new_gradients(
+    ends: Ends,
+) -> None:
+    """As in a notebook, where a cell that was interrupted is run again."""
+    networks = nn.Linear(1, 1), nn.Linear(1, 1)
+    first, second = map(sgd, networks)
+    ends.clock.add(first)
+    networks[0](torch.ones(1)).backward()
+    ends.clock.stepped(first)
+    ends.clock.add(second)
+    for _ in range(3):
+        networks[1](torch.ones(1)).backward()
+        ends.clock.stepped(second)
+    assert len(ends) == 4
+
+
+def test_an_optimizer_that_another_joins_is_waited_for(ends: Ends) -> None:
+    networks = nn.Linear(1, 1), nn.Linear(1, 1)
+    first, second = map(sgd, networks)
+    ends.clock.add(first)
+    ends.clock.stepped(first)
+    ends.clock.add(second)
+    for step in range(3):
+        networks[1](networks[0](torch.ones(1))).backward()
+        ends.clock.stepped(second)
+        assert len(ends) == 1 + step
+        ends.clock.stepped(first)
+    assert len(ends) == 4
+
+
 def test_a_step_inside_another_ends_nothing(ends: Ends) -> None:
     inner = sgd()
     ends.clock.stepped(inner, inside_another=True)
