@@ -299,14 +299,15 @@ def test_on_a_very_wide_screen_all_is_larger_and_the_mouse_still_meets(
     looking: Looking, made: Made
 ) -> None:
     def height() -> float:
-        box = looking.see(".details h2").bounding_box()
-        assert box is not None
-        return box["height"]
+        title = looking.see(".details h2")
+        found: float = title.evaluate("each => each.getBoundingClientRect().height")
+        return found
 
     looking.page.set_viewport_size({"width": 1920, "height": 1080})
     looking.open(f"/run/{made.bad}?view=heat&step=0&node=20")
     usual = height()
     looking.page.set_viewport_size({"width": 3840, "height": 2160})
+    looking.wait("document.documentElement.style.getPropertyValue('--zoom') === '2'")
     assert height() > 1.9 * usual
     row = looking.see(".heatlabel[data-scope='Gradients/Default/network-Sequential']")
     canvas, label = looking.see(".heatcanvas").bounding_box(), row.bounding_box()

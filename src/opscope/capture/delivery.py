@@ -131,7 +131,10 @@ class Delivery:
         tensors: list[Tensor],
         sources: list[Source],
     ) -> None:
-        """Deliver the outputs of a call; `tensors` and `sources` are its inputs."""
+        """Deliver the outputs of a call; `tensors` are its inputs, of which the first has a source.
+
+        Native code gives none where no output has the elements of an input.
+        """
         values = [
             PassingValue(slot, tensor, None)
             for slot, tensor in enumerate(produced)
@@ -192,7 +195,7 @@ def _viewed(
     sources: list[Source],
 ) -> tuple[Tensor, Source] | None:
     """The input whose very elements the output has, and where that came from."""
-    if not (operator.same_elements and produced and tensors):
+    if not (operator.same_elements and produced and tensors and sources):
         return None
     view, base = produced[0], tensors[0]
     if view is None or view.numel() != base.numel() or view.dtype != base.dtype:

@@ -154,27 +154,24 @@ inline void raise_alarm(Call& call, PyObject* node, const Produced& produced, bo
 // Sinks want the tensors themselves.
 inline void begin_in_python(Call& call, PyObject* node) {
   NotWatched not_watched;
-  Ref tensors = inputs_of(call);
+  call.objects = inputs_of(call);
   Ref index = number(call.index), pass = number(call.pass_number);
   call.delivered = checked(PyObject_CallFunctionObjArgs(hook->begin_call.get(),
                                                         hook->node_plan.get(node), node,
-                                                        index.get(), tensors.get(), pass.get(),
-                                                        nullptr));
+                                                        index.get(), call.objects.get(),
+                                                        pass.get(), nullptr));
 }
 
 inline void end_in_python(Call& call, PyObject* node,
                           const Produced& produced) {
   NotWatched not_watched;
-  Ref outputs = list_of(produced);
-  Ref inputs = checked(PyList_New(0)), sources = checked(PyList_New(0));
-  if (call.has_base) {
-    Ref base = python_of(call.base());
-    if (PyList_Append(inputs.get(), base.get()) < 0) throw PythonError();
-    if (PyList_Append(sources.get(), call.base_source.get()) < 0) throw PythonError();
+  Ref outputs = list_of(produced), sources = checked(PyList_New(0));
+  if (call.has_base && PyList_Append(sources.get(), call.base_source.get()) < 0) {
+    throw PythonError();
   }
   checked(PyObject_CallFunctionObjArgs(hook->end_call.get(), hook->node_plan.get(node),
                                        call.delivered.get(), call.op->object.get(), outputs.get(),
-                                       inputs.get(), sources.get(), nullptr));
+                                       call.objects.get(), sources.get(), nullptr));
 }
 
 }  // namespace opscope
