@@ -213,7 +213,7 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 
 def _gradient(optimizer: Any) -> tuple[int, int] | None:
-    """What tells whether an optimizer has new gradients: the first of them, as it is now."""
+    """Return the first gradient as it is now, which is another where there are new ones."""
     with quiet():
         gradients = (parameter.grad for parameter in _parameters(optimizer))
         first = next((each for each in gradients if each is not None), None)
