@@ -277,9 +277,9 @@ def accelerated() -> nn.Module:
     for _ in range(3):
         for inputs, labels in loader:
             with accelerator.accumulate(model):
-                optimizer.zero_grad()
                 accelerator.backward(F.cross_entropy(model(inputs), labels))
                 optimizer.step()
+                optimizer.zero_grad()  # it does so after updates only: first, it would lose half
     return model
 
 
