@@ -121,7 +121,8 @@ class TorchCapture:
         """Tell the recorder at an address of operators, and whether they are; before `start`."""
         if self._program.native is not None:
             self._program.native.link_recorder(link)
-            self._program.on_recording = on_recording
+            if link:
+                self._program.on_recording = on_recording
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

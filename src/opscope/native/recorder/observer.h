@@ -343,7 +343,8 @@ inline void started(const at::RecordFunction& fn) {
     ++watcher.depth;
     Record* record = watcher.record;
     if (record != nullptr && record->sequence == watcher.sequence) {
-      record->inner = called(watcher, fn.name()).number;
+      const Called& name = called(watcher, fn.name());
+      if (name.as == Told::kOperator) record->inner = name.number;
     }
     return;
   }
@@ -403,6 +404,7 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
 }
 
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
+  if (!ring.active.load(std::memory_order_relaxed)) return;
   if (fn.scope() == at::RecordScope::USER_SCOPE) {
     auto* transport = static_cast<Transport*>(context);
     if (transport != nullptr) finish(transport->record, transport->sequence);
