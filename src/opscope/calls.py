@@ -7,6 +7,7 @@ index, which counts the operators of the step.
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
@@ -155,6 +156,12 @@ class Calls:
         changes = self._indexed().changes.get(node.id)
         return changes[0].before if changes is not None else self.variant_after(node)
 
+    def variants_before(self) -> dict[int, int]:
+        """By the id of each node whose sources changed in the step: their variant before."""
+        if not self.changes:
+            return {}
+        return {node: changes[0].before for node, changes in self._indexed().changes.items()}
+
     def is_wired_like(self, other: Calls) -> bool:
         """Tell whether the same calls were made, with the same calls as inputs."""
         same = self.changes == other.changes and self.crossings == other.crossings
@@ -177,6 +184,43 @@ class Calls:
     def _indexed(self) -> _Index:
         self._index.extend(self)
         return self._index
+
+
+class _After:
+    """The variants of nodes' sources when a step had ended, whatever changes them later."""
+
+    __slots__ = ("__weakref__", "_series", "changed")
+
+    def __init__(self, series: StepSeries) -> None:
+        self._series = series
+        self.changed: dict[int, int] = {}
+        """By node that a later step which has ended has changed: the variant until then."""
+
+    def __call__(self, node: Node) -> int:
+        known = self.changed.get(node.id)
+        return self._series.calls.variant_before(node) if known is None else known
+
+
+class StepSeries:
+    """The calls of the step under way, one step after the other.
+
+    A step that has ended is told of later changes for as long as somebody has its calls; it does
+    not refer to the steps after it, which would keep them all.
+    """
+
+    def __init__(self) -> None:
+        self.calls = Calls()
+        self._ended: weakref.WeakSet[_After] = weakref.WeakSet()
+
+    def begin_step(self) -> None:
+        """Have other calls from here on."""
+        before, self.calls = self.calls, Calls()
+        changed = before.variants_before()
+        if changed:
+            for ended in self._ended:
+                ended.changed = {**changed, **ended.changed}
+        before.variant_after = after = _After(self)
+        self._ended.add(after)
 
 
 class _Change(NamedTuple):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+import opscope
 from helpers.recorder import Recorder, recording
+from opscope.calls import Calls
 from opscope.events import Want
 
 
@@ -36,3 +39,17 @@ def test_batches_and_activations_are_freed_without_a_garbage_collection(wanted: 
                 assert [ref() for ref in alive if ref() is not None] == []
     finally:
         gc.enable()
+
+
+def test_the_calls_of_old_steps_are_let_go(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with opscope.start(run_dir=tmp_path / "run", page=False):
+        for _ in range(60):
+            loss = model(torch.randn(3, 4)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        gc.collect()
+        kept = [each for each in gc.get_objects() if type(each) is Calls]
+    assert len(kept) < 12

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from opscope.calls import Calls
-from opscope.events import Node, Phase, Stack
+import weakref
+
+from opscope.calls import Calls, StepSeries, note_sources
+from opscope.events import Node, Outside, Phase, Source, Stack
 
 
 def made(count: int, passes: list[int]) -> Calls:
@@ -26,3 +28,43 @@ def test_the_only_pass_of_a_step_is_not_named() -> None:
     calls = made(4, [])
     assert calls.pass_of(3) == 0
     assert calls.pass_among_several(3) is None
+
+
+def fed_by(*numbers: int) -> list[Source]:
+    return [Outside("parameter", f"p{number}") for number in numbers]
+
+
+def a_node() -> Node:
+    return Node(
+        0, 0, "Default/add-op0", "add", "aten.add", "Default", "", Phase.FORWARD, Stack(0, ())
+    )
+
+
+def test_a_step_that_has_ended_keeps_its_sources_whatever_comes_later() -> None:
+    steps, node, kept = StepSeries(), a_node(), []
+    for number in (0, 0, 1, 1, 2, 0, 0):
+        calls = steps.calls
+        sources = fed_by(number)
+        if sources != node.sources:
+            note_sources(calls, len(calls), node, sources)
+        calls.nodes.append(node)
+        kept.append((calls, sources))
+        for earlier, expected in kept:
+            assert earlier.sources_of(0) == expected
+        steps.begin_step()
+    for earlier, expected in kept:
+        assert earlier.sources_of(0) == expected
+
+
+def test_an_old_step_that_is_kept_does_not_keep_those_after_it() -> None:
+    steps, node = StepSeries(), a_node()
+    first = steps.calls
+    gone = []
+    for number in range(3000):  # more than Python would call one inside the other
+        if number % 100 == 0:
+            note_sources(steps.calls, 0, node, fed_by(number))
+        steps.calls.nodes.append(node)
+        steps.begin_step()
+        gone.append(weakref.ref(steps.calls))
+    assert first.sources_of(0) == fed_by(0)
+    assert [each() for each in gone[:-1]] == [None] * (len(gone) - 1)

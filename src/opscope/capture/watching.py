@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import _engine_run_backward
 
-from opscope.calls import Calls, note_sources
+from opscope.calls import Calls, StepSeries, note_sources
 from opscope.capture.attribution import UNKNOWN, AttributedTo, Attribution
 from opscope.capture.delivery import Delivery
 from opscope.capture.known import KnownTensors
@@ -142,7 +142,8 @@ class OperatorWatch:
         self.on_forward: Callable[[], None] = lambda: None
         """Called when forward goes on after an update by hand, without any module."""
         self.on_arrival: Callable[[Tensor, Outside], None] | None = None
-        self.calls = Calls()
+        self._steps = StepSeries()
+        self.calls = self._steps.calls
         """Of the step under way."""
         self._last_calls = Calls()
         self.passes = Passes()
@@ -453,8 +454,8 @@ class OperatorWatch:
     def begin_step(self, step: int) -> None:
         """Start counting calls anew."""
         self.step = self.delivery.step = step
-        before, self.calls = self.calls, Calls()
-        before.variant_after = self.calls.variant_before
+        self._steps.begin_step()
+        self.calls = self._steps.calls
         self.passes.begin_step()
         self._rebind()
 
