@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _random
 import ctypes
 import functools
 import random
@@ -118,8 +119,9 @@ class RandomStates:
 
     def __init__(self) -> None:
         self._torch = torch.get_rng_state()
-        self._python = random.getstate()
-        # `numpy.random.get_state` takes a hundred times as long as a copy.
+        # `random.getstate` makes 625 numbers, and `numpy.random.get_state` takes longer still.
+        now = _python_state()
+        self._python = random.getstate() if now is None else bytes(now)
         now = _numpy_state(numpy.random.get_bit_generator())  # type: ignore[attr-defined]
         self._numpy = None if now is None else bytes(now)
         self._devices = {
@@ -131,16 +133,30 @@ class RandomStates:
     def tensors(self) -> dict[str, Tensor]:
         """Each state under the name of what has it."""
         states = {"torch": self._torch}
-        version, numbers, _ = self._python
-        if version == 3:
-            states["python"] = _whole(numbers)
+        if isinstance(self._python, bytes):
+            position, *numbers = memoryview(self._python).cast("I")
+            states["python"] = _whole([*numbers, position])
+        elif self._python[0] == 3:
+            states["python"] = _whole(self._python[1])
         if self._numpy is not None:
             states["numpy"] = _whole(memoryview(self._numpy).cast("I"))
         return states | self._devices
 
 
-_NumpyState = ctypes.c_uint32 * 625
-"""The 624 numbers of NumPy's usual generator, and its position among them."""
+_State = ctypes.c_uint32 * 625
+"""The 624 numbers of a generator of the usual kind, and its position among them."""
+
+
+@functools.cache
+def _python_state() -> ctypes.Array[ctypes.c_uint32] | None:
+    """The state of Python's generator where it is: its position first; None if it is elsewhere."""
+    generator = random.getstate.__self__  # type: ignore[attr-defined]
+    head = object.__basicsize__
+    if _random.Random.__basicsize__ < head + ctypes.sizeof(_State):
+        return None
+    found = _State.from_address(id(generator) + head)
+    version, numbers, _ = random.getstate()
+    return found if version == 3 and numbers == (*found[1:], found[0]) else None
 
 
 @functools.lru_cache(maxsize=1)
@@ -148,7 +164,7 @@ def _numpy_state(generator: Any) -> ctypes.Array[ctypes.c_uint32] | None:
     """The state of a generator of NumPy where it is, which changes; None if it is another kind."""
     if type(generator).__name__ != "MT19937":
         return None
-    return _NumpyState.from_address(generator.ctypes.state_address)
+    return _State.from_address(generator.ctypes.state_address)
 
 
 def _whole(numbers: Sequence[int] | memoryview) -> Tensor:

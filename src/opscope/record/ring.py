@@ -8,7 +8,6 @@ later. Native code writes records and names (native/recorder); Python writes the
 from __future__ import annotations
 
 import ctypes
-import json
 import mmap
 import os
 import struct
@@ -24,7 +23,6 @@ from opscope.native import shared
 RING_FILE = "ring.bin"
 _HEADER = shared.RING_HEADER
 _LENGTH = struct.Struct("<I")
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 _LATE = 16
 """Facts and statistics of so many steps are kept: those of a GPU come late."""
 
@@ -78,8 +76,8 @@ class Ring:
             "batch": (sizes.batch_at, sizes.batch_bytes),
             "random": (sizes.random_at, sizes.random_bytes),
         }
-        self._statistics: OrderedDict[int, Mapping[str, Any]] = OrderedDict()
-        self._written: OrderedDict[int, tuple[int, Mapping[str, Any]]] = OrderedDict()
+        self._statistics: OrderedDict[int, str] = OrderedDict()
+        self._written: OrderedDict[int, tuple[int, Mapping[str, str]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for name in ("slots", "names_bytes", "step_slots", "step_bytes"):
@@ -116,30 +114,34 @@ class Ring:
     def __getitem__(self, name: str) -> int:
         return self._numbers[_HEADER[name] // 8]
 
-    def add_statistics(self, step: int, found: Mapping[str, Any]) -> None:
-        """Statistics of a step have come, before its other facts or after them."""
-        _keep(self._statistics, step, found)
+    def add_statistics(self, step: int, text: str) -> None:
+        """Statistics of a step have come, as JSON, before its other facts or after them."""
+        _keep(self._statistics, step, text)
         if step < self["step"]:
             self.write_statistics(step)
 
     def write_statistics(self, step: int) -> None:
         """Write what has come of a step; of one under way that is left until it ends."""
         if step in self._statistics and step in self._written:
-            self.put_step(*self._written[step])
+            self.put_step(step, *self._written[step])
 
-    def put_step(self, number: int, facts: Mapping[str, Any]) -> None:
-        """Write the facts of a step over those of the oldest."""
-        step = facts.get("step", -1)
+    def put_step(self, step: int, number: int, facts: Mapping[str, str]) -> None:
+        """Write the facts of a step, each as JSON, over those of the oldest.
+
+        Facts are encoded once where they are found, and a step's are written several times.
+        """
         _keep(self._written, step, (number, facts))
+        texts = [f'"{name}":{text}' for name, text in facts.items()]
         statistics = self._statistics.get(step)
         if statistics is not None:
-            facts = {**facts, "statistics": statistics}
-        text = _fitting(facts, self.sizes.step_bytes - _LENGTH.size)
+            texts.append(f'"statistics":{statistics}')
+        text = _fitting(texts, self.sizes.step_bytes - _LENGTH.size)
         at = self._steps_at + number % self.sizes.step_slots * self.sizes.step_bytes
         _LENGTH.pack_into(self.memory, at, 0)
         self.memory[at + _LENGTH.size : at + _LENGTH.size + len(text)] = text
         _LENGTH.pack_into(self.memory, at, len(text))
-        self["steps_head"] = max(self["steps_head"], number + 1)
+        if number >= self["steps_head"]:
+            self["steps_head"] = number + 1
 
     def put_blob(self, name: str, about: bytes, parts: list[tuple[int, int]]) -> bool:
         """Write tensors, by address and size, with a description; False if there is no room."""
@@ -165,9 +167,8 @@ def _keep(kept: OrderedDict[int, Any], step: int, found: Any) -> None:
         kept.popitem(last=False)
 
 
-def _fitting(facts: Mapping[str, Any], room: int) -> bytes:
-    """Facts as JSON, without the last ones if they are too long."""
-    kept = dict(facts)
-    while len(text := _encode(kept).encode()) > room:
-        kept.popitem()
+def _fitting(texts: list[str], room: int) -> bytes:
+    """Facts as a JSON object, without the last ones if they are too long."""
+    while len(text := f"{{{','.join(texts)}}}".encode()) > room:
+        texts.pop()
     return text

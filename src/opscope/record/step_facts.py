@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import json
+import math
 import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +27,29 @@ _MOST_TENSORS = 16
 """So many tensors of a step are noted: the latest, where it has more batches than one."""
 _EVALUATED_S = 0.01
 """Batches of an evaluation are noted this far apart, which is all of them but for quick ones."""
+_RESIDENT_S = 0.01
+"""The memory of the process is asked for this far apart: the kernel adds it up each time."""
 _PATIENCE = 8
 """So many steps the numbers of a GPU are waited for."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Quietly:
+    """A block of tensor code that neither the recorder nor anything of the user's sees."""
+
+    __slots__ = ("_mute", "_plain")
+
+    def __init__(self, mute: Any) -> None:
+        self._mute = mute
+        self._plain = plain_torch()
+
+    def __enter__(self) -> None:
+        self._mute(1)
+        self._plain.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._plain.__exit__(None, None, None)
+        self._mute(-1)
 
 
 class PendingNumber:
@@ -52,8 +72,9 @@ class PendingNumber:
 class _Late:
     """A step that has ended, some of whose numbers may be on their way."""
 
+    step: int
     number: int
-    facts: dict[str, Any]
+    facts: dict[str, str]
     losses: list[PendingNumber]
     norm: PendingNumber | None
     is_written: bool = False
@@ -68,7 +89,13 @@ class StepFactsRecorder:
         self._number = 0
         self._began = time.perf_counter()
         self._evaluated = 0.0
-        self._facts: dict[str, Any] = {}
+        self._step = 0
+        self._facts: dict[str, str] = {}
+        """As JSON."""
+        self._described: list[str] = []
+        """The tensors of the batch, as JSON."""
+        self._resident = "0"
+        self._resident_at = -_RESIDENT_S
         self._losses: list[PendingNumber] = []
         self._norm: PendingNumber | None = None
         self._late: deque[_Late] = deque()
@@ -76,20 +103,15 @@ class StepFactsRecorder:
         self.batch: list[tuple[str, Tensor]] = []
         """The tensors of the last batch, kept until the next."""
 
-    @contextlib.contextmanager
-    def quietly(self) -> Iterator[None]:
+    def quietly(self) -> _Quietly:
         """Tensor code of ours: nobody sees it."""
-        self._mute(1)
-        try:
-            with plain_torch():
-                yield
-        finally:
-            self._mute(-1)
+        return _Quietly(self._mute)
 
     def begin(self, step: int) -> None:
         """Begin the facts of a step."""
         self._ring["step"] = step
-        self._facts = {"step": step, "time": round(time.time(), 3)}
+        self._step = step
+        self._facts = {"step": str(step), "time": f"{time.time():.3f}"}
         self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
@@ -111,15 +133,15 @@ class StepFactsRecorder:
             return
         begins = "batch" not in self._facts
         if begins or len(self.batch) + len(new) > _MOST_TENSORS:
-            self.batch = []
-            self._facts["batch"] = []
+            self.batch, self._described = [], []
         self.batch += new
         with self.quietly():
             if begins:
                 self._put_random()
-            self._facts["batch"] += [_description(name, tensor) for name, tensor in new]
+            self._described += [_description(name, tensor) for name, tensor in new]
             self._put_values()
-        self._ring.put_step(self._number, self._facts)
+        self._facts["batch"] = f"[{','.join(self._described)}]"
+        self._ring.put_step(self._step, self._number, self._facts)
 
     def _put_values(self) -> None:
         kept = [(n, t) for n, t in self.batch if _is_plain(t)]
@@ -128,7 +150,7 @@ class StepFactsRecorder:
 
     def _put(self, blob: str, tensors: Sequence[tuple[str, Tensor]]) -> bool:
         headers = ", ".join(_header_text(n, t.dtype, t.shape) for n, t in tensors)
-        about = f'{{"step": {self._facts["step"]}, "tensors": [{headers}]}}'
+        about = f'{{"step": {self._step}, "tensors": [{headers}]}}'
         parts = [(each.data_ptr(), each.nbytes) for _, each in tensors]
         return self._ring.put_blob(blob, about.encode(), parts)
 
@@ -159,17 +181,18 @@ class StepFactsRecorder:
         rates = [group.get("lr") for group in optimizer.param_groups]
         plain = [float(rate) for rate in rates[:8] if isinstance(rate, int | float)]
         if plain:
-            self._facts["lr"] = plain[0] if len(set(plain)) == 1 else plain
+            self._facts["lr"] = _text(plain if len(set(plain)) > 1 else plain[:1])
 
     def end(self) -> None:
         """Write the facts of the step, which is over."""
         facts = self._facts
-        facts["seconds"] = round(time.perf_counter() - self._began, 6)
-        facts["rss"] = self._resident()
+        now = time.perf_counter()
+        facts["seconds"] = f"{now - self._began:.6f}"
+        facts["rss"] = self._resident_memory(now)
         if torch.cuda.is_initialized():
             held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
-            facts["allocated"], facts["peak"] = held["current"], held["peak"]
-        self._late.append(_Late(self._number, facts, self._losses, self._norm))
+            facts["allocated"], facts["peak"] = str(held["current"]), str(held["peak"])
+        self._late.append(_Late(self._step, self._number, facts, self._losses, self._norm))
         self._late = deque(each for each in self._late if not self._settle(each))
         self._number += 1
 
@@ -182,16 +205,20 @@ class StepFactsRecorder:
         norm = None if late.norm is None else late.norm.value
         is_whole = None not in losses and (late.norm is None or norm is not None)
         if losses:
-            late.facts["loss"] = losses[0] if len(losses) == 1 else losses
+            late.facts["loss"] = _text(losses)
         if norm is not None:
-            late.facts["gradient_norm"] = norm
+            late.facts["gradient_norm"] = _text([norm])
         if is_whole or not late.is_written:
-            self._ring.put_step(late.number, late.facts)
+            self._ring.put_step(late.step, late.number, late.facts)
             late.is_written = True
         return is_whole or late.number + _PATIENCE < self._number
 
-    def _resident(self) -> int:
-        return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE
+    def _resident_memory(self, now: float) -> str:
+        """The memory of the process, as it was a short while ago where steps are quick."""
+        if now - self._resident_at >= _RESIDENT_S:
+            self._resident = str(int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE)
+            self._resident_at = now
+        return self._resident
 
     def close(self) -> None:
         """Let go of everything."""
@@ -205,22 +232,29 @@ def _is_plain(tensor: Tensor) -> bool:
     return bool(on_cpu and tensor.is_contiguous())
 
 
-def _header(name: str, dtype: torch.dtype, shape: torch.Size) -> dict[str, Any]:
-    return {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": list(shape)}
+def _text(numbers: Sequence[float | None]) -> str:
+    """One number as JSON, or a list of several."""
+    texts = [
+        json.dumps(each) if each is None or not math.isfinite(each) else repr(each)
+        for each in numbers
+    ]
+    return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
 
 
 @functools.lru_cache(256)
 def _header_text(name: str, dtype: torch.dtype, shape: torch.Size) -> str:
-    return json.dumps(_header(name, dtype, shape))
+    about = {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": list(shape)}
+    return json.dumps(about, separators=(",", ":"))
 
 
-def _description(name: str, tensor: Tensor) -> dict[str, Any]:
-    about = _header(name, tensor.dtype, tensor.shape)
+def _description(name: str, tensor: Tensor) -> str:
+    """A tensor of a batch as JSON."""
+    text = _header_text(name, tensor.dtype, tensor.shape)
     if _is_plain(tensor) and not tensor.is_conj() and not tensor.is_neg():
-        about["digest"] = f"{_digest(tensor.data_ptr(), tensor.nbytes):08x}"
-    elif tensor.device.type != "cpu":
-        about["device"] = str(tensor.device)
-    return about
+        return f'{text[:-1]},"digest":"{_digest(tensor.data_ptr(), tensor.nbytes):08x}"}}'
+    if tensor.device.type != "cpu":
+        return f'{text[:-1]},"device":"{tensor.device}"}}'
+    return text
 
 
 def _digest(address: int, size: int) -> int:

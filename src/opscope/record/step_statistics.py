@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,9 @@ class StepStatistics:
         self.first = self.first or rows.nodes[int(records["node"][bad.argmax()])].name
         return taken(records, (records["posinf"] | records["neginf"]) == 0)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> str:
         """As the facts of a step have it."""
-        found: dict[str, Any] = {"values": self.values, "largest": self.largest}
+        found = f'{{"values":{self.values},"largest":{json.dumps(self.largest)}'
         if self.not_finite:
-            found |= {"not_finite": self.not_finite, "first": self.first}
-        return found
+            found += f',"not_finite":{self.not_finite},"first":{json.dumps(self.first)}'
+        return found + "}"

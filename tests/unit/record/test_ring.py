@@ -31,6 +31,12 @@ def written(calls: int = 3) -> tuple[Ring, PythonWriter]:
     return ring, writer
 
 
+def put_step(ring: Ring, facts: dict[str, object]) -> None:
+    """Write facts of a step, which is also the place it has."""
+    step = int(str(facts["step"]))
+    ring.put_step(step, step, {name: json.dumps(value) for name, value in facts.items()})
+
+
 def read(ring: Ring) -> RingReader:
     return RingReader(ring.memory[:])
 
@@ -64,7 +70,7 @@ def test_names_that_do_not_fit_are_counted() -> None:
 def test_the_latest_steps_are_kept() -> None:
     ring, _ = written()
     for step in range(7):
-        ring.put_step(step, {"step": step, "loss": float("nan"), "batch": "x" * 1000})
+        put_step(ring, {"step": step, "loss": float("nan"), "batch": "x" * 1000})
     found = read(ring).steps
     assert [facts["step"] for facts in found] == [3, 4, 5, 6]
     assert "batch" not in found[0]
@@ -72,19 +78,19 @@ def test_the_latest_steps_are_kept() -> None:
 
 def test_statistics_may_come_before_other_facts_or_after_them() -> None:
     ring, _ = written()
-    ring.add_statistics(0, {"values": 1})
+    ring.add_statistics(0, '{"values": 1}')
     for step in range(3):
-        ring.put_step(step, {"step": step, "loss": 1.0})
+        put_step(ring, {"step": step, "loss": 1.0})
     ring["step"] = 2
-    ring.add_statistics(1, {"values": 2})
-    ring.put_step(1, {"step": 1, "loss": 5.0})  # whose loss came late
+    ring.add_statistics(1, '{"values": 2}')
+    put_step(ring, {"step": 1, "loss": 5.0})  # whose loss came late
     known = [
         {"step": 0, "loss": 1.0, "statistics": {"values": 1}},
         {"step": 1, "loss": 5.0, "statistics": {"values": 2}},
         {"step": 2, "loss": 1.0},
     ]
     assert read(ring).steps == known
-    ring.add_statistics(2, {"values": 3})
+    ring.add_statistics(2, '{"values": 3}')
     assert read(ring).steps == known, "the step is under way: it is written when it ends"
     ring.write_statistics(2)
     assert read(ring).steps[2] == {"step": 2, "loss": 1.0, "statistics": {"values": 3}}
@@ -123,7 +129,7 @@ def test_a_file_that_is_cut_off_is_refused(size: int) -> None:
 @given(st.lists(st.tuples(st.integers(0, SMALL.total - 1), st.binary(min_size=1, max_size=8))))
 def test_whatever_a_file_holds_it_is_read_or_refused(changes: list[tuple[int, bytes]]) -> None:
     ring, _ = written(20)
-    ring.put_step(0, {"step": 0})
+    put_step(ring, {"step": 0})
     content = bytearray(ring.memory[:])
     for at, piece in changes:
         content[at : at + len(piece)] = piece

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,4 +43,4 @@ def test_the_values_of_a_step_are_summed_up(parts: list[list[list[float]]]) -> N
     expected: dict[str, object] = {"values": len(everything), "largest": largest}
     if bad:
         expected |= {"not_finite": len(bad), "first": f"node {bad[0]}"}
-    assert summary.to_json() == expected
+    assert json.loads(summary.to_json()) == expected

@@ -17,6 +17,7 @@
 #include "recorder_link.h"
 #include "roles.h"
 #include "texts.h"
+#include "unneeded.h"
 #include "watching.h"
 
 namespace opscope {
@@ -230,9 +231,9 @@ inline bool is_around(const Thread& thread) {
   return thread.depth == 1 && outer != nullptr && outer->above && above_autograd();
 }
 
-inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+// What is to be done about a call that begins; nothing, or hidden, if it is not shown.
+inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   Thread& thread = here();
-  if (shares_with_recorder()) recorder().functions->started(fn);
   if (thread.depth != 0 && !is_around(thread)) return nullptr;
   if (thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
   if (PyGILState_GetThisThreadState() == nullptr) return nullptr;  // a thread of a library's own
@@ -267,6 +268,13 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   run(call->jobs, hook->rows.row);
   call->jobs.clear();
   prefetch_next();
+  return call;
+}
+
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  if (shares_with_recorder()) recorder().functions->started(fn);
+  std::unique_ptr<Call> call = begin_call(fn);
+  if (call == nullptr || call->hidden) leave_out_outputs(fn);
   return call;
 }
 
