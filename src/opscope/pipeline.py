@@ -300,7 +300,8 @@ class Pipeline:
             self._each(sinks, "stats", self._rows(records, memory, moments))
 
     def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
-        if not records["valid"].all():  # one could not be read; nobody shall take it for zeros
+        if np.count_nonzero(records["valid"]) < len(records):
+            # One could not be read; nobody shall take it for zeros.
             records = records[records["valid"] == VALID]
         kinds = self.meter.kinds.by_number
         return Rows(records, memory, self._nodes, kinds, moments, self.wiring)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from opscope.events import IO, Call, Node, ValueStats
 from opscope.stats.memory import RowMemory
-from opscope.stats.record import INPUT, row_from
+from opscope.stats.record import INPUT, has_bad, row_from
 from opscope.value_type import ValueType
 
 
@@ -53,11 +53,19 @@ class Rows(Sequence[ValueStats]):
         self.flat_moments = moments
         self.wiring = wiring
         """The same number as long as the sources of nodes that were seen stay as they are."""
+        self._bad: bool | None = None
         self._calls: dict[int, Call] = {}
         self._times: dict[int, tuple[int, int]] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def has_bad(self) -> bool:
+        """True if any of them counts a NaN or Inf; several sinks ask."""
+        if self._bad is None:
+            self._bad = has_bad(self.records)
+        return self._bad
 
     @overload
     def __getitem__(self, index: int) -> ValueStats: ...

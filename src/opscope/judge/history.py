@@ -28,6 +28,8 @@ class ParameterHistory:
         """For how many steps in a row it has not changed."""
         self.changed = np.zeros(0, bool)
         """True for each parameter that is other than in the step before."""
+        self.all_changed = False
+        """True if every parameter is other than in the step before."""
         self._last = np.zeros((0, _COUNT), np.int64)
         self._known = np.zeros(0, bool)
         self._numbers: ParameterNumbers | None = None
@@ -40,11 +42,17 @@ class ParameterHistory:
         bits, where = signature(records), self._places_of(numbers)
         if isinstance(where, slice) and self._known.all():
             self.changed = (bits != self._last).any(axis=1)
-            self.changed_ever |= self.changed
-            self.still = np.where(self.changed, 0, self.still + 1)
             self.seen += 1
             self._last = bits
+            if self.changed.all():  # as in most steps of most trainings
+                if not self.all_changed:
+                    self.changed_ever[:], self.still[:], self.all_changed = True, 0, True
+                return
+            self.all_changed = False
+            self.changed_ever |= self.changed
+            self.still = np.where(self.changed, 0, self.still + 1)
             return
+        self.all_changed = False
         known = self._known[where]
         differs = (bits != self._last[where]).any(axis=1) & known
         self.changed[:] = False

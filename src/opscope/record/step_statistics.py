@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.rows import Rows
-from opscope.stats.record import bad_among, has_bad, taken
+from opscope.stats.record import bad_among, taken
 
 
 @dataclass
@@ -28,7 +28,7 @@ class StepStatistics:
         """Take in rows; about 15 µs for a thousand of them."""
         records = rows.records
         self.values += len(records)
-        if has_bad(records):
+        if rows.has_bad:
             records = self._without_infinities(rows)
         if len(records):  # fmax and fmin pass over what is no number
             highest, lowest = np.fmax.reduce(records["max"]), np.fmin.reduce(records["min"])

@@ -32,7 +32,7 @@ from opscope.judge.table import Table
 from opscope.judge.watch_set import WatchSet
 from opscope.messages import say, say_once
 from opscope.rows import Rows
-from opscope.stats.record import has_bad, joined
+from opscope.stats.record import joined
 from opscope.stats.two_tensors import Difference
 from opscope.watch.compared import TensorComparison
 from opscope.watch.culprit import culprit
@@ -184,7 +184,7 @@ class WatchSink(BaseSink):
             settings = groups()
             training.observe_groups(self._under_way, settings)
             self._facts.add_groups(self._under_way, settings)
-        if any(has_bad(part.records) for part in rows):
+        if any(part.has_bad for part in rows):
             self._note_update(calls, losses, facts)
         if rows and self._may_stop(rows):
             self._examine(self._under_way, calls, [*self._pending, *rows], losses)
@@ -270,7 +270,7 @@ class WatchSink(BaseSink):
     def _may_stop(self, rows: Sequence[Rows]) -> bool:
         """Tell whether something may end training before the update; all else waits for the end."""
         kinds = self._reporter.reaction.kinds
-        return not kinds <= NONFINITE or any(has_bad(part.records) for part in rows)
+        return not kinds <= NONFINITE or any(part.has_bad for part in rows)
 
     def _examine(
         self,

@@ -38,6 +38,10 @@ class ParameterUnchanged(TrainingCheck):
         """Find parameters that are trained and stay as they are."""
         training, params = self.training, self.watchpoint.params
         yield from self._withheld(step)
+        if training.history.all_changed:
+            training.checked(self.watchpoint, len(training.history.seen))
+            self._waiting.clear()
+            return
         seen, changed = training.history.seen, training.history.changed_ever
         known = training.table.parameters[: len(seen)]
         training.checked(self.watchpoint, len(known))
