@@ -258,6 +258,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
     try {
       settle_numbers(call->outer);
       watch(*call, arguments);
+      prefetch_next();
     } catch (const std::exception& error) {
       call->jobs.clear();
       call->release();
@@ -267,7 +268,6 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   }
   run(call->jobs, hook->rows.row);
   call->jobs.clear();
-  prefetch_next();
   return call;
 }
 
@@ -356,6 +356,7 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   with_python([&] {
     conclude(call, results, raised);
     call.release();
+    prefetch_parts_of_next();
   });
   run(call.jobs, hook->rows.row);
   bool has_nan = false;

@@ -141,6 +141,14 @@ inline void read_anew(NodeFacts& facts) {
   facts.current = true;
 }
 
+// Has so many bytes brought from memory, to be written to; some at most.
+inline void prefetch(const void* from, size_t bytes) {
+  const auto* at = static_cast<const char*>(from);
+  for (size_t line = 0; line < std::min<size_t>(bytes, 512); line += 64) {
+    __builtin_prefetch(at + line, 1);
+  }
+}
+
 struct Found {
   SiteKey key;
   Ref subject;
@@ -181,9 +189,26 @@ inline void remember(const SiteKey& key, const Found& found) {
 // Has what the next call will need brought from memory while the operator runs.
 inline void prefetch_next() {
   const FoundSite* next = hook->last_site != nullptr ? hook->last_site->next : nullptr;
+  if (next != nullptr) prefetch(next->first, sizeof(NodeFacts));
+}
+
+// The same of what these refer to, when they have come.
+inline void prefetch_parts_of_next() {
+  const FoundSite* next = hook->last_site != nullptr ? hook->last_site->next : nullptr;
   if (next == nullptr) return;
-  const auto* facts = reinterpret_cast<const char*>(next->first);
-  for (size_t line = 0; line < sizeof(NodeFacts); line += 64) __builtin_prefetch(facts + line);
+  const NodeFacts& facts = *next->first;
+  __builtin_prefetch(hook->marks + next->at, 1);
+  __builtin_prefetch(facts.node, 1);
+  for (const PyObject* output : facts.outputs) __builtin_prefetch(output, 1);
+  for (const PyObject* source : facts.sources) __builtin_prefetch(source, 1);
+  prefetch(facts.output_rows.data(), sizeof(Seen) * facts.output_rows.size());
+  const auto id = static_cast<size_t>(facts.id);
+  if (id < hook->latest.size()) __builtin_prefetch(&hook->latest[id], 1);
+  const int64_t* cursor = hook->rows.cursor;
+  if (cursor != nullptr && cursor[kNext] < cursor[kEnd]) {
+    const auto* record = reinterpret_cast<const char*>(cursor[kAddress] + cursor[kNext]);
+    prefetch(record, 2 * kRecordBytes);
+  }
 }
 
 // The pass whose forward made an autograd node in a thread: see capture/passes.py.
