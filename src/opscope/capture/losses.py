@@ -14,7 +14,7 @@ from opscope.events import LossRecord, Node, Output
 from opscope.stats.devices import is_late
 from opscope.stats.memory import address_of, records_in
 from opscope.stats.record import ROW_BYTES, VALID, row_from
-from opscope.stats.torch_values import unsupported_reason
+from opscope.stats.torch_values import only_number, unsupported_reason
 
 
 class Losses:
@@ -69,7 +69,7 @@ class Losses:
         """Take a loss as it is now; on a GPU it is known only when the step's rows are."""
         with plain_torch():
             if not is_late(loss):
-                number = _number(loss)
+                number = only_number(loss)
                 return lambda: number
             buffer = bytearray(ROW_BYTES)
             if self._watch.pipeline.meter.engine.fill(loss, address_of(buffer)):
@@ -79,11 +79,6 @@ class Losses:
 
 def _numbers(noted: list[tuple[Callable[[], float], Node | None, int | None]]) -> list[LossRecord]:
     return [LossRecord(value(), node, call) for value, node, call in noted]
-
-
-def _number(value: Tensor) -> float:
-    number = value.item()
-    return float(number.real) if isinstance(number, complex) else float(number)
 
 
 def _only_element(buffer: bytearray) -> float:

@@ -32,23 +32,25 @@ class ModuleCalls:
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
 
-        def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
+        # reads it from the frame and crashes where there is none of that name.
+        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if _compiling() or not program.follows_modules:
-                return original(module, *args, **kwargs)
+                return original(self, *args, **kwargs)
             state = local.state
             parent = state.scope
-            scope = parent.children.get(id(module))
-            if scope is None or scope.module() is not module:
-                scope = parent.child(module, program.with_class)
+            scope = parent.children.get(id(self))
+            if scope is None or scope.module() is not self:
+                scope = parent.child(self, program.with_class)
             if state.depth == 0:
-                enter(state, module, args, kwargs)
+                enter(state, self, args, kwargs)
                 if parent is not state.scope:
                     parent = state.scope
-                    scope = parent.child(module, program.with_class)
+                    scope = parent.child(self, program.with_class)
             state.scope = scope
             state.depth += 1
             try:
-                return original(module, *args, **kwargs)
+                return original(self, *args, **kwargs)
             finally:
                 state.depth -= 1
                 state.scope = parent

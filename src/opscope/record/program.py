@@ -122,15 +122,16 @@ class Program:
         state, numbers, program = self._state, self._numbers, self
         enter, leave = self._enter, self._leave
 
-        def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        # Called `self` as in torch, whose profiler needs that: see capture/module_calls.py.
+        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if _compiling() or (state.depth and not program.finds_scopes):
-                return original(module, *args, **kwargs)
+                return original(self, *args, **kwargs)
             parent = state.scope
-            scope = parent.children.get(id(module))
-            if scope is None or scope.module() is not module:
-                scope = parent.child(module, True)
+            scope = parent.children.get(id(self))
+            if scope is None or scope.module() is not self:
+                scope = parent.child(self, True)
             if state.depth == 0:
-                program._guarded(program._enter_outermost, module, args, kwargs)
+                program._guarded(program._enter_outermost, self, args, kwargs)
             number = numbers.get(scope)
             if number is None:
                 number = program._number_of(scope)
@@ -138,7 +139,7 @@ class Program:
             state.depth += 1
             before = enter(number)
             try:
-                return original(module, *args, **kwargs)
+                return original(self, *args, **kwargs)
             finally:
                 leave(before)
                 state.depth -= 1

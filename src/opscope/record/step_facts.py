@@ -20,6 +20,7 @@ from torch import Tensor
 from opscope.capture.guards import plain_torch
 from opscope.record.ring import Ring
 from opscope.stats.devices import kind_of
+from opscope.stats.torch_values import only_number
 
 _DIGEST_BYTES = 1 << 16
 """So many bytes at the beginning and at the end of a tensor make its digest."""
@@ -58,13 +59,13 @@ class PendingNumber:
     def __init__(self, tensor: Tensor) -> None:
         kind = kind_of(tensor)
         self._arriving = None if kind is None else kind.send(tensor)
-        self._value = float(tensor.item().real) if kind is None else None
+        self._value = only_number(tensor) if kind is None else None
 
     @property
     def value(self) -> float | None:
         """The number, if it is known by now."""
         if self._arriving is not None and (host := self._arriving.get()) is not None:
-            self._value, self._arriving = float(host.item().real), None
+            self._value, self._arriving = only_number(host), None
         return self._value
 
 

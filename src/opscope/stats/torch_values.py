@@ -75,6 +75,30 @@ def storage_start(tensor: Any) -> int:
         return 0
 
 
+def only_number(tensor: Any) -> float:
+    """The one element of a tensor in the memory of the host; the real part of a complex one.
+
+    It is read where it lies, if that is simple: `item` is an operator, which a profiler of the
+    user's would show.
+    """
+    kind = _c_types().get(tensor.dtype) if type(tensor) in _ordinary_types() else None
+    if kind is not None and tensor.device.type == "cpu" and not tensor.is_neg():
+        try:
+            address = tensor.data_ptr()
+        except (NotImplementedError, RuntimeError):
+            address = 0  # it has no memory of its own
+        if address:
+            return float(kind.from_address(address).value)
+    number = tensor.item()
+    return float(number.real) if isinstance(number, complex) else float(number)
+
+
+@functools.cache
+def _c_types() -> dict[Any, Any]:
+    torch = _torch()
+    return {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
+
+
 def storage_address(tensor: Any) -> int:
     """The address of torch's object for a tensor's storage; 0 if it has none."""
     try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opscope.stats.native_cpu import fill_by_numpy
-from opscope.stats.torch_values import dtype_name, to_numpy, unsupported_reason
+from opscope.stats.torch_values import dtype_name, only_number, to_numpy, unsupported_reason
 
 torch = pytest.importorskip("torch")
 Tensor = Any
@@ -110,3 +110,25 @@ def test_more_dimensions_than_numpy_has() -> None:
     assert array.tolist() == [[0, 3], [1, 4], [2, 5]]
     scalar = to_numpy(torch.tensor(7.0).reshape([1] * 65))
     assert scalar is not None and scalar.tolist() == 7.0
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32"])
+def test_the_only_number_of_a_tensor_is_read(name: str) -> None:
+    values = torch.tensor([1.5, -2.0, 3.0]).to(getattr(torch, name))
+    assert [only_number(each) for each in values] == [each.item() for each in values]
+    assert only_number(values[1:2]) == -2.0
+
+
+def test_the_only_number_of_a_tensor_without_memory_of_its_own() -> None:
+    negative = torch._neg_view(torch.tensor(2.5))
+    assert only_number(negative) == -2.5
+    assert only_number(torch._efficientzerotensor(())) == 0.0
+    assert only_number(torch.tensor(2.0 + 3.0j)) == 2.0
+    assert only_number(torch.nn.Parameter(torch.tensor(4.0))) == 4.0
+
+
+def test_the_only_number_is_read_without_an_operator() -> None:
+    loss = torch.tensor(1.5, requires_grad=True) * 2
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        assert only_number(loss) == 3.0
+    assert [event.key for event in profile.key_averages() if event.key.startswith("aten")] == []
