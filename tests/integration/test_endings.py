@@ -315,3 +315,9 @@ _LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18,) * 2)
 """
+
+
+def test_a_script_runs_where_python_leaves_docstrings_and_asserts_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    done = python("-m", "opscope", "run", "train.py", cwd=tmp_path, PYTHONOPTIMIZE="2")
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr

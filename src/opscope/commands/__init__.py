@@ -70,7 +70,7 @@ def build_parser(verb: str = "") -> Parser:
             verbs.add_parser(name, help=_summary(name))
             continue
         module = importlib.import_module(f"opscope.commands.{name}")
-        summary = (module.__doc__ or "").strip()
+        summary = (module.__doc__ or _summary(name)).strip()  # Python may leave docstrings out
         sub = verbs.add_parser(
             name,
             help=summary.splitlines()[0],
