@@ -53,7 +53,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     (folder / "train.py").write_text(SCRIPT)
     done = python("train.py", cwd=folder)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    assert found["operators"] and found["modules"] and found["outputs"]
+    assert found["operators"] and found["outputs"]
     return found
 
 

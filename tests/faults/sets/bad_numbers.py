@@ -351,7 +351,9 @@ def checkpoint_with_a_nan(fixed: bool) -> None:
 
     model = Net()
     state = {key: value.clone() for key, value in model.state_dict().items()}
-    state["layer.weight"].numpy()[1, 1] = 0.5 if fixed else NAN  # as a file has it: by no operator
+    values = state["layer.weight"].tolist()
+    values[1][1] = 0.5 if fixed else NAN
+    state["layer.weight"] = torch.tensor(values)
     model.load_state_dict(state)
     fit(lambda model, step: model(batch()).square().mean(), model)
 
