@@ -22,6 +22,7 @@ from opscope.capture.stacks import is_compiled_file, is_user_file
 from opscope.capture.thread_state import ThreadState
 from opscope.capture.watching import ENGINE, Begun, OperatorWatch
 from opscope.events import Node, Output, Phase, Source
+from opscope.interruptions import hand_over, uninterrupted
 from opscope.messages import say_once
 from opscope.native import build
 from opscope.native.extension import load_extension
@@ -76,6 +77,7 @@ class Hook:
             Hook._active._leave()
         Hook._active = self
         meter, delivery = watch.pipeline.meter, watch.delivery
+        alarm = uninterrupted(delivery.bad_outputs.__call__) if delivery.bad_outputs else None
         module.configure(
             {
                 "local": watch.threads.local,
@@ -86,33 +88,34 @@ class Hook:
                 "engine_code": ENGINE,
                 "user_file": is_user_file,
                 "compiled_file": is_compiled_file,
-                "begin": self._begin,
-                "finish": watch.finish,
-                "forward_begins": watch.forward_begins,
-                "new_operator": _operator,
-                "note_arguments": self._note_arguments,
+                "begin": uninterrupted(self._begin),
+                "finish": uninterrupted(watch.finish),
+                "forward_begins": uninterrupted(watch.forward_begins),
+                "new_operator": uninterrupted(_operator),
+                "note_arguments": uninterrupted(self._note_arguments),
+                "hand_over": hand_over,
                 "only_python": not self.natively,
-                "outside": watch.outside,
+                "outside": uninterrupted(watch.outside),
                 "unknown": UNKNOWN,
                 "backward_phase": Phase.BACKWARD,
                 "optimizer_phase": Phase.OPTIMIZER,
-                "plan_for": watch.pipeline.plan_for,
-                "add_outputs": watch.add_outputs,
-                "begin_call": delivery.begin_call,
-                "end_call": delivery.end_call,
-                "before_write": meter.before_native_write,
+                "plan_for": uninterrupted(watch.pipeline.plan_for),
+                "add_outputs": uninterrupted(watch.add_outputs),
+                "begin_call": uninterrupted(delivery.begin_call),
+                "end_call": uninterrupted(delivery.end_call),
+                "before_write": uninterrupted(meter.before_native_write),
                 "report": _report,
-                "alarm": delivery.bad_outputs if delivery.bad_outputs else None,
+                "alarm": alarm,
                 "ThreadState": ThreadState,
                 "Site": Site,
                 "Node": Node,
                 "Output": Output,
                 "Plan": Plan,
                 "Begun": Begun,
-                "measure_slowly": delivery.measure_slowly,
-                "kind_number": meter.kind_number,
-                "advance": meter.advance,
-                "submit": delivery.submit,
+                "measure_slowly": uninterrupted(delivery.measure_slowly),
+                "kind_number": uninterrupted(meter.kind_number),
+                "advance": uninterrupted(meter.advance),
+                "submit": uninterrupted(delivery.submit),
                 "row": row_function,
                 "dtypes": DTYPES,
             }

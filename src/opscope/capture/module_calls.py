@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from opscope.capture.guards import quiet
 from opscope.capture.recognising import arguments, fake_mode, has_parameters
@@ -17,6 +17,7 @@ from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, say_compiled
 from opscope.capture.updates import optimizers_stepping
 from opscope.events import Outside
+from opscope.interruptions import uninterrupted
 
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
@@ -72,6 +73,21 @@ class ModuleCalls:
             program.clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
         if not watch.recording:
             return
+        self._note_call(state, module, arguments(args, kwargs), trains, is_network)
+        program.networks()
+        if type(module).__name__ == "OptimizedModule":
+            say_compiled()
+
+    @uninterrupted
+    def _note_call(
+        self,
+        state: ThreadState,
+        module: nn.Module,
+        given: list[tuple[str, Tensor]],
+        trains: bool,
+        is_network: bool,
+    ) -> None:
+        program, watch = self._program, self._program.watch
         with quiet():
             program.names.add_root(module)
             watch.end_setup()
@@ -82,13 +98,10 @@ class ModuleCalls:
                 watch.tell_pass()
                 if program.kept is not None:
                     program.kept.begin_pass()
-            for name, tensor in arguments(args, kwargs):
+            for name, tensor in given:
                 if watch.source_of(tensor) == ("outside", "", ""):
                     watch.add_arrival(tensor, Outside("batch", name))
                 elif program.kept is not None:  # made by an operator, but a batch to the model
                     program.kept.add_batch(tensor, Outside("batch", name))
             if program.kept is not None:
                 program.kept.network_called()
-        program.networks()
-        if type(module).__name__ == "OptimizedModule":
-            say_compiled()

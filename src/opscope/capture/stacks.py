@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 import torch
 
 from opscope.events import Frame, Stack
+from opscope.interruptions import never_left
 
 _TORCH = str(Path(torch.__file__).parent)
 _OPSCOPE = str(Path(__file__).parents[1])
@@ -30,6 +31,7 @@ user_files: dict[str, bool] = {}
 """The file names met so far, each with True if it belongs to the user's code."""
 
 
+@never_left
 def is_user_file(name: str) -> bool:
     """Tell whether a file is the user's or a library's, rather than torch, opscope or Python."""
     known = user_files.get(name)
@@ -42,6 +44,7 @@ def is_user_file(name: str) -> bool:
 
 
 @functools.cache
+@never_left
 def is_compiled_file(name: str) -> bool:
     """Tell whether a file is code that Inductor has written, or torch's own around such code.
 

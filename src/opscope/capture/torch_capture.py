@@ -19,6 +19,7 @@ from opscope.capture.torch_patches import TorchPatches
 from opscope.capture.torch_program import TorchProgram, never_ending_training
 from opscope.capture.updates import Updates
 from opscope.events import Snapshot, StepRecord
+from opscope.interruptions import hear_at_once, postpone_handlers, uninterrupted
 from opscope.pipeline import Pipeline
 
 
@@ -51,6 +52,7 @@ class TorchCapture:
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
+        postpone_handlers()
         program = self._program
         program.look()
         ModuleCalls(program)
@@ -86,6 +88,7 @@ class TorchCapture:
         if self._updates is not None:
             self._updates.remove()
             self._updates = None
+            hear_at_once()
 
     @property
     def step(self) -> int:
@@ -162,6 +165,7 @@ class TorchCapture:
 
     # ------------------------------------------------------------------ steps
 
+    @uninterrupted
     def _begin_step(self, step: int) -> None:
         self._watch.begin_step(step)
         self._began = time.perf_counter()
@@ -207,6 +211,7 @@ class TorchCapture:
         rest = not complete and self._clock.trains_nothing_yet and self._watch.step > 0
         self._deliver_step(skipped=False, complete=complete, rest=rest and not self._watch.raised)
 
+    @uninterrupted
     def _deliver_step(self, skipped: bool, complete: bool, rest: bool = False) -> None:
         step, calls = self._watch.step, self._watch.finish_step()
         seconds = time.perf_counter() - self._began

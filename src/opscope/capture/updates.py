@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -22,6 +22,7 @@ from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, never_ending_training
 from opscope.events import GroupFact, ParameterFact
+from opscope.interruptions import uninterrupted
 from opscope.stats.devices import is_late
 
 _STEP = next(
@@ -101,9 +102,7 @@ class Updates:
 
         self._about_to_step = optimizer
         try:
-            with plain_torch(), never_ending_training():
-                calls = program.watch.calls_so_far()
-                program.pipeline.before_update(calls, program.losses.so_far, facts, groups)
+            self._tell_of_update(facts, groups)
             program.safe_points(program.watch.step, True)
         except BaseException:
             program.threads.local.state.stepping = None  # or this would keep the optimizer alive
@@ -124,6 +123,17 @@ class Updates:
             program.pipeline.before_update(
                 calls, tuple, lambda: parameter_facts(program.names, optimizers, None), tuple
             )
+
+    @uninterrupted
+    def _tell_of_update(
+        self,
+        facts: Callable[[], Sequence[ParameterFact]],
+        groups: Callable[[], Sequence[GroupFact]],
+    ) -> None:
+        program = self._program
+        with plain_torch(), never_ending_training():
+            calls = program.watch.calls_so_far()
+            program.pipeline.before_update(calls, program.losses.so_far, facts, groups)
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

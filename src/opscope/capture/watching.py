@@ -49,6 +49,7 @@ from opscope.events import (
     Source,
     Want,
 )
+from opscope.interruptions import uninterrupted
 from opscope.names import GRADIENTS, RECOMPUTE, ROOT
 from opscope.pipeline import Pipeline, Plan
 
@@ -391,13 +392,17 @@ class OperatorWatch:
     def end_setup(self) -> None:
         """Begin training, at the first differentiable operator or module call."""
         if not self.setup_done:
-            self.setup_done = True
-            self.known.restart(self.names.by_id)
-            for tensor, outside in self._arrivals.values():
-                self.add_arrival(tensor, outside)
-            self._arrivals.clear()
-            self.threads.leave_setup()
-            self.on_setup_end()
+            self._end_setup()
+
+    @uninterrupted
+    def _end_setup(self) -> None:
+        self.setup_done = True
+        self.known.restart(self.names.by_id)
+        for tensor, outside in self._arrivals.values():
+            self.add_arrival(tensor, outside)
+        self._arrivals.clear()
+        self.threads.leave_setup()
+        self.on_setup_end()
 
     # ------------------------------------------------------------------ calls
 

@@ -33,7 +33,12 @@ from opscope.capture.recognising import (
 from opscope.capture.scopes import Scope
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
-from opscope.interruptions import is_of_script
+from opscope.interruptions import (
+    hear_at_once,
+    is_of_script,
+    postpone_handlers,
+    uninterrupted,
+)
 from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
@@ -84,6 +89,7 @@ class Program:
 
     def resume(self) -> None:
         """Follow the program, also again after `uninstall`."""
+        postpone_handlers()
         self._patches = Patches()
         wrap = self._patches.wrap
         self._patches.set(nn.Module, "__call__", self._module_call(nn.Module.__call__))
@@ -102,6 +108,8 @@ class Program:
     def uninstall(self) -> None:
         """Leave torch as it was."""
         self._patches.undo()
+        if self._hooks:
+            hear_at_once()
         for handle in self._hooks:
             handle.remove()
         self._hooks.clear()
@@ -147,6 +155,7 @@ class Program:
 
         return functools.wraps(original)(__call__)
 
+    @uninterrupted
     def _guarded(self, function: Callable[..., None], *args: Any) -> None:
         """Whatever fails on our side is told once."""
         try:

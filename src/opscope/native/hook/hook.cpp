@@ -43,6 +43,7 @@ void configure(PyObject* settings) {
   h.forward_begins = take(settings, "forward_begins");
   h.new_operator = take(settings, "new_operator");
   h.note_arguments = take(settings, "note_arguments");
+  h.hand_over = take(settings, "hand_over");
   h.only_python = take(settings, "only_python").get() == Py_True;
   h.outside = take(settings, "outside");
   h.unknown = take(settings, "unknown");

@@ -115,7 +115,7 @@ struct alignas(64) FoundSite {
 struct Hook {
   Ref local, sites, late, by_id, engine_code, user_file, compiled_file, outside, unknown, plan_for,
       add_outputs, begin_call, end_call, before_write, report, begin, finish, forward_begins,
-      new_operator, note_arguments, backward_phase, optimizer_phase;
+      new_operator, note_arguments, hand_over, backward_phase, optimizer_phase;
   Ref known_object, order, renewed, passes, further;
   Ref alarm;  // told of outputs with NaN or Inf; None if nobody minds
   bool alarmed = false;

@@ -314,13 +314,16 @@ inline void finish_in_python(Call& call, Arguments results) {
   note_outputs(call, produced);
 }
 
-// Has the main thread raise an exception that is meant for the script, when it is back there.
+// Has the main thread raise an exception that is meant for the script, when it is back there. It may
+// be in code of ours again by then, which keeps it until it is done.
 inline void pass_on(PyObject* error) {
   const auto raise = [](void* object) {
-    auto* held = static_cast<PyObject*>(object);
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(held)), held);
-    Py_DECREF(held);
-    return -1;
+    Ref held = Ref::take(static_cast<PyObject*>(object));
+    if (hook == nullptr) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(held.get())), held.get());
+      return -1;
+    }
+    return Ref::take(PyObject_CallOneArg(hook->hand_over.get(), held.get())) ? 0 : -1;
   };
   Py_INCREF(error);
   if (Py_AddPendingCall(raise, error) != 0) Py_DECREF(error);
