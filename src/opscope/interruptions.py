@@ -69,21 +69,24 @@ def hand_over(error: BaseException) -> None:
 
 def postpone_handlers() -> None:
     """From here on handlers wait where they have to; to be called once for each `hear_at_once`."""
-    global _users
+    global _users, _next_set, _next_get, _is_in_place
     _users += 1
     if _users == 1:
-        signal.signal, signal.getsignal = _set, _get
+        if not _is_in_place:
+            _next_set, _next_get, _is_in_place = signal.signal, signal.getsignal, True
+            signal.signal, signal.getsignal = _set, _get
         _replace_all(lambda handler: _Postponed(handler) if _is_of_script(handler) else handler)
 
 
 def hear_at_once() -> None:
     """Leave handlers as the script has set them, unless somebody else wants them to wait."""
-    global _users
+    global _users, _is_in_place
     _users -= 1
     if _users == 0:
         _replace_all(_plain)
         if signal.signal is _set and signal.getsignal is _get:  # or somebody has wrapped them
-            signal.signal, signal.getsignal = _plain_set, _plain_get
+            signal.signal, signal.getsignal = _next_set, _next_get
+            _is_in_place = False
 
 
 def is_of_script(error: BaseException) -> bool:
@@ -132,18 +135,22 @@ def _call_waiting(frame: FrameType) -> None:
 
 
 _plain_set, _plain_get = signal.signal, signal.getsignal
+_next_set, _next_get = _plain_set, _plain_get
+"""What was in the place of ours: others may have wrapped Python's, too."""
+_is_in_place = False
+"""True once ours are in their place, or in that of others who have wrapped them since."""
 
 
 @functools.wraps(_plain_set)
 def _set(signalnum: Any, handler: Any) -> Any:
     if _users and _is_of_script(handler):
         handler = _Postponed(handler)
-    return _plain(_plain_set(signalnum, handler))
+    return _plain(_next_set(signalnum, handler))
 
 
 @functools.wraps(_plain_get)
 def _get(signalnum: Any) -> Any:
-    return _plain(_plain_get(signalnum))
+    return _plain(_next_get(signalnum))
 
 
 def _plain(handler: Any) -> Any:

@@ -107,3 +107,21 @@ def test_a_script_gets_back_the_handlers_that_it_has_set() -> None:
         postpone_handlers()
     assert signal.getsignal(NUMBER) is raises
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_wrappers_of_others_stay_and_are_not_called_twice() -> None:
+    ours, called = signal.signal, []
+
+    def wrapper(number: int, handler: object) -> object:
+        called.append(number)
+        return ours(number, handler)  # type: ignore[arg-type]
+
+    signal.signal = wrapper  # type: ignore[assignment]
+    try:
+        for _ in range(2):
+            hear_at_once()
+            postpone_handlers()
+        signal.signal(NUMBER, raises)
+        assert called == [NUMBER] and signal.getsignal(NUMBER) is raises
+    finally:
+        signal.signal = ours
