@@ -141,6 +141,18 @@ def test_a_number_of_the_script_is_not_the_batch(tmp_path: Path) -> None:
     assert text(verdict)[0].endswith("rank 0: the script wrote it, as a number")
 
 
+def _written_by_numpy(p: nn.Parameter, x: torch.Tensor) -> torch.Tensor:
+    made = p * x
+    made.detach().numpy()[0] = math.nan
+    return made.clone()
+
+
+def test_memory_that_was_written_to_without_an_operator(tmp_path: Path) -> None:
+    verdict = one_step(tmp_path, _written_by_numpy, [1.0, 2]).verdict
+    assert verdict["what"].startswith("clone only copies, and copied 1 NaN of 2")
+    assert ".numpy()" in verdict["advice"]
+
+
 def test_half_precision(tmp_path: Path) -> None:
     verdict = one_step(tmp_path, lambda p, x: p * x * x, [300.0, 1], dtype=HALF).verdict
     assert "mul leaves the range of float16 (±65504)" in verdict["what"]

@@ -9,7 +9,7 @@ from opscope.judge.explanation.domains import domain, logarithm, logit, root
 from opscope.judge.explanation.given import given
 from opscope.judge.explanation.normalisation import normalisation
 from opscope.judge.explanation.nothing import ctc, deviation, empty_mean, ignored_labels
-from opscope.judge.explanation.outside import entered, of_purpose
+from opscope.judge.explanation.outside import entered, of_purpose, written_behind
 from opscope.judge.explanation.overflow import exponential, half_range, overflow, power
 from opscope.judge.explanation.update import optimizer
 
@@ -44,6 +44,7 @@ _RULES: tuple[Rule, ...] = (
     backward,
     optimizer,
     given,
+    written_behind,
     deviation,
     empty_mean,
     ignored_labels,

@@ -1,4 +1,4 @@
-"""Explains values that no operator of the step made: from outside, or written on purpose."""
+"""Explains values that no operator of the step made: from outside, by other code, on purpose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from opscope.judge.explanation.case import Case, Explanation
 from opscope.judge.origin.birth import FROM_SCRIPT, BadCause
 from opscope.judge.origin.operators import WRITERS
 
+_COPIES = frozenset(
+    (
+        *("cat", "clone", "contiguous", "copy", "flip", "gather", "index", "index_select"),
+        *("repeat", "roll", "stack", "_to_copy"),
+    )
+)
+"""Operators whose outputs are elements of their inputs."""
 _REDUCTIONS = ("logsumexp", "logcumsumexp", "amax", "max", "mean", "sum")
 
 
@@ -101,4 +108,17 @@ def of_purpose(case: Case) -> Explanation | None:
         f"{made} → {case.bad}; the infinities were written on purpose",
         "multiply or subtract the mask before it is filled with -Inf, or mask with a large finite "
         "number instead",
+    )
+
+
+def written_behind(case: Case) -> Explanation | None:
+    """Explain what only copies: its input was changed without an operator."""
+    kinds = {known.dtype for known in case.inputs if known is not None}
+    if case.op not in _COPIES or case.dtype not in kinds:
+        return None  # a conversion may leave the range of what it converts to
+    return Explanation(
+        f"{case.node.op_type} only copies, and copied {case.bad}: what it reads was sound when an "
+        "operator last wrote to it, and has been written to since by something that is none",
+        "look between the two for code that shares the memory: an array of NumPy by .numpy() or "
+        "from_numpy(), a C++ extension, another thread or process",
     )
