@@ -24,7 +24,7 @@ _whole: set[CodeType] = set()
 _waiting: deque[tuple[Callable[[int, FrameType | None], Any], int]] = deque()
 """Handlers to be called, and their signals."""
 _users = 0
-"""How many want handlers to wait."""
+"""The number of those that want handlers to wait."""
 
 
 def uninterrupted(function: Callable[P, R]) -> Callable[P, R]:
@@ -136,7 +136,7 @@ def _call_waiting(frame: FrameType) -> None:
 
 _plain_set, _plain_get = signal.signal, signal.getsignal
 _next_set, _next_get = _plain_set, _plain_get
-"""What was in the place of ours: others may have wrapped Python's, too."""
+"""The functions that were in the place of ours: others may have wrapped Python's, too."""
 _is_in_place = False
 """True once ours are in their place, or in that of others who have wrapped them since."""
 
