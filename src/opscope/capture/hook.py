@@ -77,7 +77,11 @@ class Hook:
             Hook._active._leave()
         Hook._active = self
         meter, delivery = watch.pipeline.meter, watch.delivery
-        alarm = uninterrupted(delivery.bad_outputs.__call__) if delivery.bad_outputs else None
+
+        # A function of its own: other observers, which may hold training, are called alike.
+        def alarm(*args: Any) -> None:
+            delivery.bad_outputs(*args)
+
         module.configure(
             {
                 "local": watch.threads.local,
@@ -105,7 +109,7 @@ class Hook:
                 "end_call": uninterrupted(delivery.end_call),
                 "before_write": uninterrupted(meter.before_native_write),
                 "report": _report,
-                "alarm": alarm,
+                "alarm": uninterrupted(alarm) if delivery.bad_outputs else None,
                 "ThreadState": ThreadState,
                 "Site": Site,
                 "Node": Node,
