@@ -285,6 +285,35 @@ def storage_games() -> list[float]:
 
 
 @program
+def observers_inside() -> list[float]:
+    """A profiler that begins and ends while operators are under way, and operators that raise."""
+    seeded()
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid(), nn.Linear(3, 1))
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    profilers: list[Any] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        packed[0] += 1
+        if packed[0] == 2:
+            profilers.append(torch.profiler.profile(activities=activities))
+            profilers[-1].start()
+        elif packed[0] == 4:
+            profilers[-1].stop()
+        return tensor * 1.0
+
+    def loss_of(step: int) -> Tensor:
+        packed[0] = 0
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss = model(torch.ones(2, 3)).square().exp().sum()
+        with contextlib.suppress(RuntimeError):
+            torch.nn.functional.linear(torch.ones(2, 3), torch.ones(2, 2))
+        return loss + packed[0]
+
+    packed = [0]
+    return fit(model.parameters(), loss_of)
+
+
+@program
 def recreated_models() -> list[float]:
     """A new model in every step, with other names at other addresses."""
     seeded()

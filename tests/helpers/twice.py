@@ -70,6 +70,8 @@ class Facts:
     values: dict[Place, torch.Tensor] = field(default_factory=dict)
     counts: list[tuple[int, int]] = field(default_factory=list)
     """Calls handled natively and calls left to Python, so far, at each step's end."""
+    told: list[int] = field(default_factory=list)
+    """The calls that torch has told of so far, at each step's end."""
     result: Any = None
 
     def native_share(self, after: int = 1) -> float:
@@ -132,6 +134,7 @@ class _Listener(BaseSink):
         self.facts.steps.append(step)
         native = self.capture._watch.hook
         self.facts.counts.append(native.counts if native is not None else (0, 0))
+        self.facts.told.append(native.told if native is not None else 0)
 
     def close(self) -> None:
         self.facts.nodes = [facts_of(node) for node in self.nodes]

@@ -228,8 +228,14 @@ class Hook:
     @property
     def counts(self) -> tuple[int, int]:
         """Calls handled natively, and calls left to Python."""
-        native, python = self._module.counts()
+        native, python, _ = self._module.counts()
         return native, python
+
+    @property
+    def told(self) -> int:
+        """The calls that torch has told this thread of, most of which are shown."""
+        told: int = self._module.counts()[2]
+        return told
 
 
 def _operator(name: str, overload: str) -> Operator | None:

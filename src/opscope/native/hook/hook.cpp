@@ -431,7 +431,8 @@ PyObject* py_current_grad_node(PyObject*, PyObject*) {
 }
 
 PyObject* py_counts(PyObject*, PyObject*) {
-  return guarded([&] { return Py_BuildValue("LL", hook->native_calls, hook->python_calls); });
+  return guarded(
+      [&] { return Py_BuildValue("LLL", hook->native_calls, hook->python_calls, here().told); });
 }
 
 PyMethodDef methods[] = {
@@ -456,7 +457,7 @@ PyMethodDef methods[] = {
     {"current_grad_node", py_current_grad_node, METH_NOARGS, "Its number, name and leaf, or None."},
     {"learn_leaves", py_learn_leaves, METH_VARARGS,
      "A node that adds to the gradient of a tensor, and the tensor: see how nodes have theirs."},
-    {"counts", py_counts, METH_NOARGS, "Calls handled here, and calls left to Python."},
+    {"counts", py_counts, METH_NOARGS, "Calls handled here, calls left to Python, and all that torch told this thread of."},
     {"link_recorder", py_link_recorder, METH_O, "Tell the recorder at this address of operators."},
     {"remove", py_remove, METH_NOARGS, "Observe no operators any more."},
     {nullptr, nullptr, 0, nullptr}};

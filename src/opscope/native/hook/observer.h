@@ -17,7 +17,6 @@
 #include "recorder_link.h"
 #include "roles.h"
 #include "texts.h"
-#include "unneeded.h"
 #include "watching.h"
 
 namespace opscope {
@@ -224,6 +223,21 @@ inline bool above_autograd() {
   return !c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
 }
 
+// Whether autograd has anything to do about a call: it remembers what is differentiable, and carries
+// derivatives forward.
+inline bool may_act(const Operator& op, Arguments arguments) {
+  if (c10::GradMode::is_enabled()) return true;
+  bool carries = false;
+  for (size_t i = 0; i < arguments.size() && i < op.shapes.size(); ++i) {
+    if (op.shapes[i] == 0) continue;
+    each_tensor(arguments[i], [&carries](const at::Tensor& tensor) {
+      carries = carries || (tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr &&
+                            tensor._fw_grad(0).defined());
+    });
+  }
+  return carries;
+}
+
 // Whether a call inside another is autograd's doing, around the operator: it copies what an operator
 // in place is about to overwrite.
 inline bool is_around(const Thread& thread) {
@@ -252,7 +266,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
     leave_line();
     return call;
   }
-  call->above = op->writes && above_autograd();
+  call->above = op->writes && above_autograd() && may_act(*op, arguments);
   {
     Gil gil;
     try {
@@ -271,10 +285,16 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   return call;
 }
 
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn);
+inline void end(const at::RecordFunction& fn, at::ObserverContext* context);
+constexpr Insides::Callbacks kCallbacks{&start, &end};
+
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
+  ++here().told;
   if (shares_with_recorder()) recorder().functions->started(fn);
   std::unique_ptr<Call> call = begin_call(fn);
   if (call == nullptr || call->hidden) leave_out_outputs(fn);
+  if (call != nullptr && !call->above) here().insides.ignore(fn, kCallbacks);
   return call;
 }
 
@@ -346,6 +366,7 @@ class Leaving {
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (shares_with_recorder()) recorder().functions->ended(fn);
   if (context == nullptr) return;
+  here().insides.leave(fn, kCallbacks);
   Call& call = *static_cast<Call*>(context);
   const Leaving leaving(call);
   if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
@@ -375,6 +396,7 @@ inline int enter_python() {
     report(error.what());
   }
   thread.depth = 0;
+  thread.insides.heed(kCallbacks);
   return depth;
 }
 

@@ -21,6 +21,7 @@
 #include "known.h"
 #include "python_objects.h"
 #include "rows.h"
+#include "unneeded.h"
 
 namespace opscope {
 
@@ -174,6 +175,8 @@ struct Thread {
   uint64_t generation = 0;    // of the capture that it belongs to
   uint64_t resumption = 0;    // since when autograd's numbers are known
   NamedOperators* operators = nullptr;
+  int64_t told = 0;  // of so many calls, by torch
+  Insides insides;
 };
 
 inline Thread& here() {

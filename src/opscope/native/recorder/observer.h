@@ -1,6 +1,7 @@
 // What torch calls before and after every operator: one record for each that the program calls.
 //
-// Operators that run inside another one only leave their name in its record.
+// What torch's own operators run inside is not looked at; what others do leaves its name in their
+// record.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +9,7 @@
 #include <ATen/record_function.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <dlfcn.h>
 
@@ -15,6 +17,7 @@
 #include <exception>
 #include <memory>
 
+#include "generated/unneeded.h"
 #include "ring.h"
 #include "sites.h"
 
@@ -71,6 +74,7 @@ struct Watcher {
   FlatMap<const char*, Called, AddressHash> operators;
   FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
+  Insides insides;
 };
 
 inline std::atomic<uint64_t>& generation() {
@@ -113,9 +117,11 @@ inline Watcher& here() {
   return renew(watcher);
 }
 
-// Autograd's engine tells of each of its nodes as if that were an operator.
+// Autograd's engine tells of each of its nodes as if that were an operator, by this and their name.
+constexpr std::string_view kOfEngine = "autograd::engine::evaluate_function: ";
+
 inline Told told_as(const char* name) {
-  if (std::strncmp(name, "autograd::engine", 16) == 0) return Told::kEngine;
+  if (std::strncmp(name, kOfEngine.data(), kOfEngine.size()) == 0) return Told::kEngine;
   return std::strstr(name, "::") != nullptr ? Told::kOperator : Told::kOther;
 }
 
@@ -275,18 +281,20 @@ inline Waiting& waiting() {
   return *all;
 }
 
-inline void enter_backward(Watcher& watcher, const at::RecordFunction& fn) {
-  ++watcher.backward_depth;
-  watcher.backward = {text_number(watcher, fn.name()), 0, 0};
-  const int64_t number = fn.seqNr();
+// The engine comes to a node: where the operator ran that had it made.
+inline Backward backward_of(Watcher& watcher, const char* name) {
+  Backward found{text_number(watcher, name + kOfEngine.size()), 0, 0};
+  const auto node = torch::autograd::get_current_node();
+  if (!node) return found;
+  const auto number = static_cast<int64_t>(node->sequence_nr());
   for (int64_t back = 0; number >= back && back < kNear; ++back) {
-    const Forward& found = forwards()[static_cast<size_t>(number - back) % kForwards];
-    if (found.number == number - back && found.thread == fn.forwardThreadId()) {
-      watcher.backward.scope = found.scope;
-      watcher.backward.site = found.site;
-      return;
-    }
+    const Forward& forward = forwards()[static_cast<size_t>(number - back) % kForwards];
+    if (forward.number != number - back || forward.thread != node->thread_id()) continue;
+    found.scope = forward.scope;
+    found.site = forward.site;
+    break;
   }
+  return found;
 }
 
 // Has the next record brought from memory while the operator runs.
@@ -354,7 +362,7 @@ inline void started(const at::RecordFunction& fn) {
     if (watcher.muted == 0) begin(watcher, fn, name.number);
   } else if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
-    watcher.backward = {};
+    watcher.backward = is_shared(watcher) ? Backward() : backward_of(watcher, fn.name());
   }
 }
 
@@ -391,28 +399,26 @@ inline void ended(const at::RecordFunction& fn) {
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
 }
 
+inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn);
+inline void end(const at::RecordFunction& fn, at::ObserverContext* context);
+constexpr Insides::Callbacks kCallbacks{&start, &end};
+
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
   if (fn.scope() == at::RecordScope::USER_SCOPE) {
     return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
   }
-  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    if (ring.active.load(std::memory_order_relaxed)) enter_backward(here(), fn);
-  } else {
-    started(fn);
-  }
+  started(fn);
+  here().insides.ignore(fn, kCallbacks);
   return nullptr;
 }
 
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
-  if (!ring.active.load(std::memory_order_relaxed)) return;
-  if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    auto* transport = static_cast<Transport*>(context);
-    if (transport != nullptr) finish(transport->record, transport->sequence);
-  } else if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-    Watcher& watcher = here();
-    if (watcher.backward_depth > 0) --watcher.backward_depth;
-  } else {
+  if (fn.scope() != at::RecordScope::USER_SCOPE) {
+    here().insides.leave(fn, kCallbacks);
     ended(fn);
+  } else if (context != nullptr && ring.active.load(std::memory_order_relaxed)) {
+    const auto& transport = *static_cast<Transport*>(context);
+    finish(transport.record, transport.sequence);
   }
 }
 
@@ -426,9 +432,7 @@ inline void listen(bool on) {
   if (sharing() % 2 != 0) {
     callback.scopes({at::RecordScope::USER_SCOPE});
   } else {
-    callback.needsInputs(true).scopes({at::RecordScope::FUNCTION,
-                                       at::RecordScope::BACKWARD_FUNCTION,
-                                       at::RecordScope::USER_SCOPE});
+    callback.needsInputs(true).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
   }
   handle = at::addGlobalCallback(callback);
 }
