@@ -36,6 +36,8 @@ class StepClock:
         """Those that have ever stepped."""
         self._followed: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
         """Those that had stepped when another was made, and the gradients they have."""
+        self._alone: weakref.ref[Any] | None = None
+        """The only optimizer there is, if no more is known of any: its steps are those of training."""
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
         self._collected = False
@@ -80,14 +82,20 @@ class StepClock:
             self._followed[other] = _gradient(other)
         self._optimizers.add(optimizer)
         self._collected = False
+        self._alone = None
 
     def mark(self) -> None:
         """Leave it to the script from now on to say where a step ends."""
-        self._manual = True
+        self._manual, self._alone = True, None
         self._end(skipped=False)
 
     def stepped(self, optimizer: Any, inside_another: bool = False) -> None:
         """Count the step of an optimizer, made on its own or as a part of another one's."""
+        alone = self._alone
+        if alone is not None and alone() is optimizer and not inside_another:
+            self._by_optimizer = True
+            self._end(skipped=False)
+            return
         self._optimizers.add(optimizer)
         self._used.add(optimizer)
         self._followed.pop(optimizer, None)
@@ -99,6 +107,8 @@ class StepClock:
             self._drop_idle(optimizer)
         if not inside_another:
             self._end_if_all(skipped=False)
+        is_alone = not self._manual and not self._followed and len(self._optimizers) == 1
+        self._alone = weakref.ref(optimizer) if is_alone else None
 
     def scaler_stepped(self, optimizer: Any) -> None:
         """Note that a gradient scaler was asked to step, which may skip the optimizer."""
@@ -177,7 +187,7 @@ class StepClock:
         return self._followed.get(optimizer, unknown) == _gradient(optimizer)
 
     def _end(self, skipped: bool) -> None:
-        for other in list(self._followed):
+        for other in list(self._followed) if self._alone is None else ():
             self._followed[other] = _gradient(other)
         self._stepped.clear()
         self._attempted.clear()

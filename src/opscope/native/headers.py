@@ -45,7 +45,15 @@ def _ring() -> str:
         _constants("uint8_t", _named("RAISED", "COLLECTIVE", "WAITS")),
         _constants("uint64_t", _named("RING_RUNNING", "RING_FINISHED", "RING_EXPORTED")),
         _enum("Phase", _named(*_PHASES)),
+        _dtype_names(),
     )
+
+
+def _dtype_names() -> str:
+    by_number = {number: name for name, number in shared.DTYPES.items()}
+    names = ", ".join(f'"{by_number.get(n, "")}"' for n in range(max(by_number) + 1))
+    count = max(by_number) + 1
+    return f"constexpr std::array<std::string_view, {count}> kDtypeNames = {{{names}}};"
 
 
 def _record() -> str:

@@ -199,7 +199,7 @@ class Program:
             state = self._state
             if not state.backward_depth and kwargs.get("accumulate_grad"):
                 self._guarded(self._facts.add_losses, roots)
-                self._guarded(self._mark_device)
+                self._mark_device()
             state.backward_depth += 1
             before = self._writer.phase(shared.BACKWARD)
             try:
@@ -210,7 +210,7 @@ class Program:
                 if not state.backward_depth:
                     if ends_in_gradients(args, kwargs) and fake_mode() is None:
                         self._clock.backward_ended()
-                    self._guarded(self._mark_device)
+                    self._mark_device()
 
         return run_backward
 
@@ -224,7 +224,7 @@ class Program:
 
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._guarded(self._facts.add_rates, optimizer)
-        self._guarded(self._mark_device)
+        self._mark_device()
         if self._state.depth == 0:
             scope = self._root.optimizer(optimizer, True)
             self._writer.enter(self._number_of(scope))
@@ -275,7 +275,7 @@ class Program:
         if self._device is None and torch.cuda.is_initialized():
             self._device = DeviceMarks(self._ring)
         if self._device is not None:
-            self._device.mark()
+            self._guarded(self._device.mark)
 
 
 class DeviceMarks:

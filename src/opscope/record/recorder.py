@@ -97,11 +97,12 @@ class Recorder:
             self.writer.attach(self.ring)
         else:
             native.open(self.ring.address, self.ring.memory, is_user_file)
+            self.ring.native = native
         self._death = DeathWatch(self.writer, self.folder, self.settings.hang)
         self._death.on_thread_failure = self._thread_failed
         self._death.begin()
         self._write_facts()
-        self._steps = StepFactsRecorder(self.ring, self.writer.mute)
+        self._steps = StepFactsRecorder(self.ring, self.writer)
         self.program = Program(self.writer, self.ring, self._steps)
         self.program.on_step_end = self._step_ended
         self.program.install()

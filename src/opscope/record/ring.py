@@ -76,6 +76,8 @@ class Ring:
             "batch": (sizes.batch_at, sizes.batch_bytes),
             "random": (sizes.random_at, sizes.random_bytes),
         }
+        self.native: Any = None
+        """Writes the facts of steps, where it can."""
         self._statistics: OrderedDict[int, str] = OrderedDict()
         self._written: OrderedDict[int, tuple[int, Mapping[str, str]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")
@@ -131,8 +133,10 @@ class Ring:
         Facts are encoded once where they are found, and a step's are written several times.
         """
         _keep(self._written, step, (number, facts))
-        texts = [f'"{name}":{text}' for name, text in facts.items()]
         statistics = self._statistics.get(step)
+        if self.native is not None and self.native.put_step(number, facts, statistics):
+            return
+        texts = [f'"{name}":{text}' for name, text in facts.items()]
         if statistics is not None:
             texts.append(f'"statistics":{statistics}')
         text = _fitting(texts, self.sizes.step_bytes - _LENGTH.size)

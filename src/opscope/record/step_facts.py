@@ -19,7 +19,7 @@ from torch import Tensor
 
 from opscope.capture.guards import plain_torch
 from opscope.record.ring import Ring
-from opscope.stats.devices import kind_of
+from opscope.stats.devices import Arriving, kind_of
 from opscope.stats.torch_values import only_number
 
 _DIGEST_BYTES = 1 << 16
@@ -56,10 +56,17 @@ class _Quietly:
 class PendingNumber:
     """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    __slots__ = ("_arriving", "_value")
+
+    def __init__(self, value: float | None, arriving: Arriving | None = None) -> None:
+        self._value = value
+        self._arriving = arriving
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> PendingNumber:
+        """The one element of a tensor."""
         kind = kind_of(tensor)
-        self._arriving = None if kind is None else kind.send(tensor)
-        self._value = only_number(tensor) if kind is None else None
+        return cls(only_number(tensor)) if kind is None else cls(None, kind.send(tensor))
 
     @property
     def value(self) -> float | None:
@@ -84,9 +91,11 @@ class _Late:
 class StepFactsRecorder:
     """Collects the facts of the step under way and writes them to the ring."""
 
-    def __init__(self, ring: Ring, mute: Any) -> None:
+    def __init__(self, ring: Ring, writer: Any) -> None:
         self._ring = ring
-        self._mute = mute
+        self._mute = writer.mute
+        self._native = writer if hasattr(writer, "put_batch") else None
+        """Does what it can of the following without Python."""
         self._number = 0
         self._began = time.perf_counter()
         self._evaluated = 0.0
@@ -136,18 +145,27 @@ class StepFactsRecorder:
         if begins or len(self.batch) + len(new) > _MOST_TENSORS:
             self.batch, self._described = [], []
         self.batch += new
-        with self.quietly():
-            if begins:
-                self._put_random()
-            self._described += [_description(name, tensor) for name, tensor in new]
-            self._put_values()
+        if begins:
+            self._put_random()
+        self._described.append(self._descriptions(new))
+        self._put_values()
         self._facts["batch"] = f"[{','.join(self._described)}]"
         self._ring.put_step(self._step, self._number, self._facts)
 
+    def _descriptions(self, new: list[tuple[str, Tensor]]) -> str:
+        text: str | None = None if self._native is None else self._native.describe(new)
+        if text is None:
+            with self.quietly():
+                text = ",".join([_description(name, tensor) for name, tensor in new])
+        return text
+
     def _put_values(self) -> None:
-        kept = [(n, t) for n, t in self.batch if _is_plain(t)]
-        while not self._put("batch", kept) and kept:
-            kept.pop()
+        if self._native is not None and self._native.put_batch(self._step, self.batch):
+            return
+        with self.quietly():
+            kept = [(n, t) for n, t in self.batch if _is_plain(t)]
+            while not self._put("batch", kept) and kept:
+                kept.pop()
 
     def _put(self, blob: str, tensors: Sequence[tuple[str, Tensor]]) -> bool:
         headers = ", ".join(_header_text(n, t.dtype, t.shape) for n, t in tensors)
@@ -157,25 +175,37 @@ class StepFactsRecorder:
 
     def _put_random(self) -> None:
         """Write the states of torch's generators; those of others take too long."""
-        states = [("torch", torch.get_rng_state())]
-        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
-            states.append(("cuda", torch.cuda.get_rng_state()))
-        self._put("random", states)
+        with_cuda = torch.cuda.is_initialized()
+        if self._native is not None and not with_cuda and self._native.put_random(self._step):
+            return
+        with self.quietly():
+            states = [("torch", torch.get_rng_state())]
+            if with_cuda and not torch.cuda.is_current_stream_capturing():
+                states.append(("cuda", torch.cuda.get_rng_state()))
+            self._put("random", states)
 
     def add_losses(self, roots: Sequence[Any]) -> None:
         """Note the losses that a backward begins at."""
-        with self.quietly():
-            self._losses += [
-                PendingNumber(root)
-                for root in roots
-                if isinstance(root, Tensor) and root.numel() == 1 and root.layout == torch.strided
-            ]
+        for root in roots:
+            found = self._number_of(root)
+            if found is not None:
+                self._losses.append(found)
 
     def add_norm(self, norm: Any) -> None:
         """Note the norm of all gradients, which the script has computed to clip them."""
-        if isinstance(norm, Tensor) and norm.numel() == 1:
-            with self.quietly():
-                self._norm = PendingNumber(norm)
+        self._norm = self._number_of(norm) or self._norm
+
+    def _number_of(self, given: Any) -> PendingNumber | None:
+        """The element of a tensor that has only one; None if this is another or none."""
+        if not isinstance(given, Tensor):
+            return None
+        value = None if self._native is None else self._native.number(given)
+        if value is not None:
+            return PendingNumber(value)
+        with self.quietly():
+            if given.numel() == 1 and given.layout == torch.strided:
+                return PendingNumber.of(given)
+        return None
 
     def add_rates(self, optimizer: Any) -> None:
         """Note the learning rates of an optimizer that is about to step."""
@@ -230,7 +260,12 @@ class StepFactsRecorder:
 def _is_plain(tensor: Tensor) -> bool:
     """Tell whether the values can be copied as they lie."""
     on_cpu = tensor.device.type == "cpu" and tensor.layout == torch.strided
-    return bool(on_cpu and tensor.is_contiguous())
+    if not on_cpu or not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        return False
+    try:
+        return not tensor.nbytes or bool(tensor.data_ptr())
+    except (NotImplementedError, RuntimeError):  # it has no memory of its own
+        return False
 
 
 def _text(numbers: Sequence[float | None]) -> str:
@@ -251,7 +286,7 @@ def _header_text(name: str, dtype: torch.dtype, shape: torch.Size) -> str:
 def _description(name: str, tensor: Tensor) -> str:
     """A tensor of a batch as JSON."""
     text = _header_text(name, tensor.dtype, tensor.shape)
-    if _is_plain(tensor) and not tensor.is_conj() and not tensor.is_neg():
+    if _is_plain(tensor):
         return f'{text[:-1]},"digest":"{_digest(tensor.data_ptr(), tensor.nbytes):08x}"}}'
     if tensor.device.type != "cpu":
         return f'{text[:-1]},"device":"{tensor.device}"}}'

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 import pytest
 import torch
 
+from opscope.record.native import load
+from opscope.record.python_writer import PythonWriter
 from opscope.record.reading import RingReader
 from opscope.record.ring import Ring, Sizes
 from opscope.record.step_facts import StepFactsRecorder
@@ -17,11 +20,20 @@ def ring() -> Ring:
     return Ring.in_memory(Sizes(slots=16, names_bytes=1 << 12))
 
 
-@pytest.fixture
-def facts(ring: Ring) -> StepFactsRecorder:
-    made = StepFactsRecorder(ring, lambda by: None)
+@pytest.fixture(params=["native", "python"])
+def facts(request: pytest.FixtureRequest, ring: Ring) -> Iterator[StepFactsRecorder]:
+    native = load(torch) if request.param == "native" else None
+    if native is None and request.param == "native":
+        pytest.skip("there is no native recorder")
+    if native is not None:
+        native.open(ring.address, ring.memory, lambda file: True)
+        ring.native = native
+    made = StepFactsRecorder(ring, native or PythonWriter())
     made.begin(0)
-    return made
+    yield made
+    made.close()
+    if native is not None:
+        native.close()
 
 
 def latest(ring: Ring) -> dict[str, object]:
@@ -94,3 +106,70 @@ def test_the_same_tensor_is_noted_once_and_another_is_added(
     batch = latest(ring)["batch"]
     assert [each["name"] for each in batch] == ["x", "y"]  # type: ignore[attr-defined]
     assert len(RingReader(ring.memory[:]).blob("batch")[1]) == 5 * 4
+
+
+def written(made: StepFactsRecorder, ring: Ring) -> tuple[object, ...]:
+    """The facts and the tensors in the ring, but for times and memory."""
+    made.end()
+    reader = RingReader(ring.memory[:])
+    facts = {k: v for k, v in reader.steps[-1].items() if k not in ("time", "seconds", "rss")}
+    return facts, reader.blob("batch"), reader.blob("random")
+
+
+def unusual_tensors() -> list[tuple[str, torch.Tensor]]:
+    """Tensors that native code takes, and such as it leaves to Python."""
+    real = torch.arange(6.0).reshape(2, 3)
+    complex_ones = torch.complex(real, -real)
+    return [
+        *((str(dtype), real.to(dtype)) for dtype in (torch.bfloat16, torch.float16, torch.bool)),
+        *((str(dtype), real.to(dtype)) for dtype in (torch.uint16, torch.float8_e5m2)),
+        ("transposed", real.T),
+        ("part", real[:, :2]),
+        ("from the middle", real[1]),
+        ("conjugate", complex_ones.conj()),
+        ("negative", complex_ones.conj().imag),
+        ("expanded", torch.ones(1).expand(4)),
+        ("sparse", real.to_sparse()),
+        ("quantized", torch.quantize_per_tensor(real, 0.1, 0, torch.qint8)),
+        ("meta", real.to("meta")),
+        ('named "so"\n', real),
+        ("é", real),
+        ("parameter", torch.nn.Parameter(real)),
+        ("zero", torch._efficientzerotensor((3,))),
+        ("many", torch.zeros(1 << 15, dtype=torch.int16)),
+        ("too large", torch.zeros(1 << 17, dtype=torch.int64)),
+    ]
+
+
+@pytest.mark.parametrize("named", unusual_tensors(), ids=lambda named: named[0].strip())
+def test_native_code_writes_what_python_writes(named: tuple[str, torch.Tensor]) -> None:
+    native = load(torch)
+    if native is None:
+        pytest.skip("there is no native recorder")
+    found = []
+    for writer in (native, PythonWriter()):
+        ring = Ring.in_memory(Sizes(slots=16, names_bytes=1 << 12))
+        if writer is native:
+            native.open(ring.address, ring.memory, lambda file: True)
+            ring.native = native
+        made = StepFactsRecorder(ring, writer)
+        made.begin(7)
+        made.add_batch([("first", torch.ones(2)), named])
+        made.add_losses(
+            [torch.tensor(1.5), torch.tensor(2, dtype=torch.int32), torch.ones(2), None]
+        )
+        made.add_norm(torch.tensor(float("nan"), dtype=torch.float64))
+        ring.add_statistics(7, '{"x": 1}')
+        found.append(written(made, ring))
+        made.close()
+    native.close()
+    assert found[0] == found[1]
+
+
+def test_facts_that_are_too_long_lose_the_last_ones(ring: Ring, facts: StepFactsRecorder) -> None:
+    for size in range(1900, 2060, 7):
+        texts = {"step": "0", "long": f'"{"x" * size}"', "last": "1"}
+        ring.put_step(0, 0, texts)
+        found = latest(ring)
+        whole = len(f'{{"step":0,"long":"{"x" * size}","last":1}}') <= 2044
+        assert ("last" in found) == whole and ("long" in found) == (size <= 2044 - 20)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "death.h"
+#include "facts.h"
 #include "generated/recorder_link.h"
 #include "observer.h"
 
@@ -76,6 +77,30 @@ PyObject* py_phase(PyObject*, PyObject* phase) {
 PyObject* py_mute(PyObject*, PyObject* by) {
   here().muted += static_cast<int>(PyLong_AsLong(by));
   return none();
+}
+
+PyObject* py_describe(PyObject*, PyObject* list) { return describe_tensors(list); }
+
+PyObject* py_number(PyObject*, PyObject* tensor) { return only_number(tensor); }
+
+PyObject* py_put_batch(PyObject*, PyObject* arguments) {
+  long long step = 0;
+  PyObject* tensors = nullptr;
+  if (!PyArg_ParseTuple(arguments, "LO!", &step, &PyList_Type, &tensors)) return nullptr;
+  return PyBool_FromLong(put_batch(step, tensors));
+}
+
+PyObject* py_put_random(PyObject*, PyObject* step) {
+  return PyBool_FromLong(put_random(PyLong_AsLongLong(step)));
+}
+
+PyObject* py_put_step(PyObject*, PyObject* arguments) {
+  unsigned long long number = 0;
+  PyObject *facts = nullptr, *statistics = nullptr;
+  if (!PyArg_ParseTuple(arguments, "KO!O", &number, &PyDict_Type, &facts, &statistics)) {
+    return nullptr;
+  }
+  return PyBool_FromLong(put_step(number, facts, statistics));
 }
 
 // A composite operator runs its next part: that has a record of its own.
@@ -185,6 +210,11 @@ PyMethodDef methods[] = {
     {"enter", py_enter, METH_O, "Set this thread's scope; returns the one before."},
     {"phase", py_phase, METH_O, "Set this thread's phase; returns the one before."},
     {"mute", py_mute, METH_O, "Add to the count of our own code under way in this thread."},
+    {"describe", py_describe, METH_O, "Names and tensors as JSON; None if Python is to say."},
+    {"number", py_number, METH_O, "The one element of a tensor; None if Python is to find it."},
+    {"put_batch", py_put_batch, METH_VARARGS, "Write tensors of a step; False if it cannot."},
+    {"put_random", py_put_random, METH_O, "Write the host's random state; False if it cannot."},
+    {"put_step", py_put_step, METH_VARARGS, "Write the facts of a step; False if it cannot."},
     {"link", py_link, METH_NOARGS, "The address of what the capture tells of operators."},
     {"prepare_witness", py_prepare_witness, METH_VARARGS, "Say what to start at the end."},
     {"remove_after_good_end", py_remove_after_good_end, METH_O, "Leave nothing of a good end."},

@@ -1,0 +1,294 @@
+// The facts of steps, as record/step_facts.py has them: batches that lie in the memory of the host as
+// most do, random states and the texts of steps go into the ring without a detour through Python.
+//
+// Each function says if it cannot do what it is asked to; Python does it then.
+#pragma once
+
+#include <Python.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/core/Generator.h>
+#include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "generated/python_objects.h"
+#include "ring.h"
+
+namespace opscope {
+
+// Where tensors go, with a description: its length comes first.
+struct Blob {
+  char* at;
+  uint64_t room;
+  std::atomic<uint64_t>& used;
+};
+
+inline char* steps_at() {
+  return reinterpret_cast<char*>(ring.records) + (ring.mask + 1) * sizeof(Record);
+}
+
+inline Blob batch_blob() {
+  const uint64_t steps = ring.field(kStepSlotsField) * ring.field(kStepBytesField);
+  return {steps_at() + steps, ring.field(kBatchBytesField), ring.field(kBatchUsedField)};
+}
+
+inline Blob random_blob() {
+  const Blob batch = batch_blob();
+  return {batch.at + batch.room, ring.field(kRandomBytesField), ring.field(kRandomUsedField)};
+}
+
+// As zlib has it.
+class Checksum {
+ public:
+  void add(const char* data, size_t size) {
+    const auto& tables = all();
+    uint32_t now = ~value_;
+    for (; size >= 8; size -= 8, data += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, data, 8);
+      word ^= now;
+      now = 0;
+      for (size_t byte = 0; byte < 8; ++byte) now ^= tables[7 - byte][word >> 8 * byte & 0xFF];
+    }
+    for (; size != 0; --size, ++data) {
+      now = tables[0][(now ^ static_cast<uint8_t>(*data)) & 0xFF] ^ now >> 8;
+    }
+    value_ = ~now;
+  }
+  uint32_t value() const { return value_; }
+
+ private:
+  using Tables = std::array<std::array<uint32_t, 256>, 8>;
+  static const Tables& all() {
+    static const Tables tables = [] {
+      Tables made;
+      for (uint32_t byte = 0; byte < 256; ++byte) {
+        uint32_t value = byte;
+        for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
+        made[0][byte] = value;
+      }
+      for (size_t table = 1; table < made.size(); ++table) {
+        for (size_t byte = 0; byte < 256; ++byte) {
+          const uint32_t before = made[table - 1][byte];
+          made[table][byte] = made[0][before & 0xFF] ^ before >> 8;
+        }
+      }
+      return made;
+    }();
+    return tables;
+  }
+  uint32_t value_ = 0;
+};
+
+// Attributes of tensors are read past `__torch_function__`.
+class WithoutFunctions {
+ public:
+  WithoutFunctions() : before_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(
+        at::impl::TorchFunctionDisabledState::ALL_DISABLED);
+  }
+  ~WithoutFunctions() { at::impl::PythonTorchFunctionTLS::set_disabled_state(before_); }
+  WithoutFunctions(const WithoutFunctions&) = delete;
+  WithoutFunctions& operator=(const WithoutFunctions&) = delete;
+
+ private:
+  at::impl::TorchFunctionDisabledState before_;
+};
+
+// A tensor whose values lie one after the other in the memory of the host; null if it is another.
+inline const c10::TensorImpl* simple_tensor(PyObject* object) {
+  static PyObject* const name = PyUnicode_InternFromString("_cdata");
+  Ref address = Ref::take(PyObject_GetAttr(object, name));
+  const auto* impl =
+      address ? static_cast<const c10::TensorImpl*>(PyLong_AsVoidPtr(address.get())) : nullptr;
+  if (impl == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  constexpr c10::DispatchKeySet plain({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView,
+                                       c10::DispatchKey::AutogradCPU,
+                                       c10::DispatchKey::AutocastCPU});
+  if (!(impl->key_set() - plain).empty() || impl->has_symbolic_sizes_strides()) return nullptr;
+  if (!impl->has_storage() || !impl->is_contiguous()) return nullptr;
+  return impl->numel() == 0 || impl->data() != nullptr ? impl : nullptr;
+}
+
+struct NamedTensor {
+  const char* name;
+  const c10::TensorImpl* tensor;
+
+  const char* data() const { return static_cast<const char*>(tensor->data()); }
+  size_t bytes() const { return static_cast<size_t>(tensor->numel()) * tensor->itemsize(); }
+};
+
+inline bool is_plain_text(const char* text) {
+  for (; *text != 0; ++text) {
+    if (*text < ' ' || *text == '"' || *text == '\\' || *text > '~') return false;
+  }
+  return true;
+}
+
+// Pairs of names and tensors, if all are as most are.
+inline bool read_tensors(PyObject* list, std::vector<NamedTensor>& found) {
+  const WithoutFunctions past_functions;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* pair = PyList_GET_ITEM(list, i);
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(pair, 0));
+    if (name == nullptr) PyErr_Clear();
+    if (name == nullptr || !is_plain_text(name)) return false;
+    const c10::TensorImpl* tensor = simple_tensor(PyTuple_GET_ITEM(pair, 1));
+    if (tensor == nullptr) return false;
+    const auto dtype = static_cast<size_t>(c10::typeMetaToScalarType(tensor->dtype()));
+    if (dtype >= kDtypeNames.size() || kDtypeNames[dtype].empty()) return false;
+    found.push_back({name, tensor});
+  }
+  return true;
+}
+
+// A tensor as JSON, without the brace at its end.
+inline void append_head(std::string& text, const NamedTensor& each) {
+  const auto dtype = static_cast<size_t>(c10::typeMetaToScalarType(each.tensor->dtype()));
+  text.append("{\"name\":\"").append(each.name).append("\",\"dtype\":\"");
+  text.append(kDtypeNames[dtype]).append("\",\"shape\":[");
+  const auto sizes = each.tensor->sizes();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i != 0) text += ',';
+    text += std::to_string(sizes[i]);
+  }
+  text += ']';
+}
+
+inline uint32_t digest(const NamedTensor& each) {
+  constexpr size_t kEnd = 1 << 16;  // so many bytes at the beginning and at the end
+  Checksum found;
+  const size_t size = each.bytes(), first = std::min(size, kEnd), last = std::min(size - first, kEnd);
+  found.add(each.data(), first);
+  found.add(each.data() + size - last, last);
+  return found.value();
+}
+
+// What the tensors are, as JSON with commas between; None if Python is to say.
+inline PyObject* describe_tensors(PyObject* list) {
+  std::vector<NamedTensor> tensors;
+  if (!read_tensors(list, tensors)) Py_RETURN_NONE;
+  std::string text;
+  char end[32];
+  for (const NamedTensor& each : tensors) {
+    if (!text.empty()) text += ',';
+    append_head(text, each);
+    std::snprintf(end, sizeof end, ",\"digest\":\"%08x\"}", digest(each));
+    text += end;
+  }
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
+inline std::string about_tensors(long long step, const std::vector<NamedTensor>& tensors) {
+  std::string text = "{\"step\": " + std::to_string(step) + ", \"tensors\": [";
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (i != 0) text += ", ";
+    append_head(text, tensors[i]);
+    text += '}';
+  }
+  return text + "]}";
+}
+
+inline bool put_tensors(const Blob& blob, long long step, const std::vector<NamedTensor>& tensors) {
+  const std::string about = about_tensors(step, tensors);
+  uint64_t size = sizeof(uint32_t) + about.size();
+  for (const NamedTensor& each : tensors) size += each.bytes();
+  if (size > blob.room) return false;
+  blob.used = 0;
+  const auto length = static_cast<uint32_t>(about.size());
+  std::memcpy(blob.at, &length, sizeof length);
+  std::memcpy(blob.at + sizeof length, about.data(), about.size());
+  char* to = blob.at + sizeof length + about.size();
+  for (const NamedTensor& each : tensors) {
+    if (each.bytes() != 0) std::memcpy(to, each.data(), each.bytes());
+    to += each.bytes();
+  }
+  blob.used = size;
+  return true;
+}
+
+// Writes as many of the tensors as there is room for.
+inline bool put_batch(long long step, PyObject* list) {
+  std::vector<NamedTensor> tensors;
+  if (!ring.active || !read_tensors(list, tensors)) return false;
+  while (!put_tensors(batch_blob(), step, tensors) && !tensors.empty()) tensors.pop_back();
+  return true;
+}
+
+// Writes the state of the host's generator.
+inline bool put_random(long long step) {
+  if (!ring.active) return false;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  c10::intrusive_ptr<c10::TensorImpl> state;
+  {
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    state = generator.unsafeGetGeneratorImpl()->get_state();
+  }
+  return put_tensors(random_blob(), step, {{"torch", state.get()}});
+}
+
+// Writes the facts of a step over those of the oldest, without the last ones if they are too long.
+inline bool put_step(unsigned long long number, PyObject* facts, PyObject* statistics) {
+  if (!ring.active) return false;
+  const uint64_t slots = ring.field(kStepSlotsField), bytes = ring.field(kStepBytesField);
+  const uint64_t room = bytes - sizeof(uint32_t);
+  static thread_local std::string text;
+  text = "{";
+  const auto append = [&](PyObject* name, PyObject* value) {
+    Py_ssize_t lengths[2] = {0, 0};
+    const char* parts[2] = {PyUnicode_AsUTF8AndSize(name, &lengths[0]),
+                            PyUnicode_AsUTF8AndSize(value, &lengths[1])};
+    if (parts[0] == nullptr || parts[1] == nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    const size_t size = static_cast<size_t>(lengths[0] + lengths[1]) + (text.size() > 1 ? 4 : 3);
+    if (text.size() + size + 1 > room) return false;
+    if (text.size() > 1) text += ',';
+    text.append("\"").append(parts[0], static_cast<size_t>(lengths[0])).append("\":");
+    text.append(parts[1], static_cast<size_t>(lengths[1]));
+    return true;
+  };
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  bool fits = true;
+  while (fits && PyDict_Next(facts, &at, &name, &value)) fits = append(name, value);
+  static PyObject* const of_statistics = PyUnicode_InternFromString("statistics");
+  if (fits && statistics != Py_None) append(of_statistics, statistics);
+  text += '}';
+  char* to = steps_at() + number % slots * bytes;
+  auto& length = *reinterpret_cast<std::atomic<uint32_t>*>(to);
+  length.store(0, std::memory_order_release);
+  std::memcpy(to + sizeof length, text.data(), text.size());
+  length.store(static_cast<uint32_t>(text.size()), std::memory_order_release);
+  if (number >= ring.field(kStepsHeadField)) ring.field(kStepsHeadField) = number + 1;
+  return true;
+}
+
+// The one element of a tensor; None if Python is to find it.
+inline PyObject* only_number(PyObject* object) {
+  const WithoutFunctions past_functions;
+  const c10::TensorImpl* tensor = simple_tensor(object);
+  if (tensor == nullptr || tensor->numel() != 1) Py_RETURN_NONE;
+  const auto dtype = c10::typeMetaToScalarType(tensor->dtype());
+  if (dtype == c10::ScalarType::Float) {
+    return PyFloat_FromDouble(*static_cast<const float*>(tensor->data()));
+  }
+  if (dtype == c10::ScalarType::Double) {
+    return PyFloat_FromDouble(*static_cast<const double*>(tensor->data()));
+  }
+  Py_RETURN_NONE;
+}
+
+}  // namespace opscope
