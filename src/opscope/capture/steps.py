@@ -37,7 +37,7 @@ class StepClock:
         self._followed: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
         """Those that had stepped when another was made, and the gradients they have."""
         self._alone: weakref.ref[Any] | None = None
-        """The only optimizer there is, if no more is known of any: its steps are those of training."""
+        """The only optimizer there is: its steps are those of training."""
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
         self._collected = False
