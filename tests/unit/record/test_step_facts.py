@@ -166,6 +166,19 @@ def test_native_code_writes_what_python_writes(named: tuple[str, torch.Tensor]) 
     assert found[0] == found[1]
 
 
+def test_native_code_does_what_is_usual(ring: Ring) -> None:
+    native = load(torch)
+    if native is None:
+        pytest.skip("there is no native recorder")
+    native.open(ring.address, ring.memory, lambda file: True)
+    usual = [("x", torch.ones(2, 3, dtype=torch.int64)), ("y", torch.nn.Parameter(torch.ones(2)))]
+    assert native.describe(usual) is not None
+    assert native.put_batch(0, usual) and native.put_random(0)
+    assert native.number(torch.tensor(1.5, requires_grad=True)) == 1.5
+    assert native.put_step(0, {"step": "0"}, None)
+    native.close()
+
+
 def test_facts_that_are_too_long_lose_the_last_ones(ring: Ring, facts: StepFactsRecorder) -> None:
     for size in range(1900, 2060, 7):
         texts = {"step": "0", "long": f'"{"x" * size}"', "last": "1"}

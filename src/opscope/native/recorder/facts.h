@@ -116,7 +116,8 @@ inline const c10::TensorImpl* simple_tensor(PyObject* object) {
   constexpr c10::DispatchKeySet plain({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView,
                                        c10::DispatchKey::AutogradCPU,
                                        c10::DispatchKey::AutocastCPU});
-  if (!(impl->key_set() - plain).empty() || impl->has_symbolic_sizes_strides()) return nullptr;
+  const auto others = (impl->key_set() - plain).remove_backend(c10::BackendComponent::CPUBit);
+  if (!others.empty() || impl->has_symbolic_sizes_strides()) return nullptr;
   if (!impl->has_storage() || !impl->is_contiguous()) return nullptr;
   return impl->numel() == 0 || impl->data() != nullptr ? impl : nullptr;
 }
