@@ -48,13 +48,22 @@ from opscope.record.step_facts import StepFactsRecorder
 _compiling = torch.compiler.is_compiling
 
 
-class _ThreadScope(threading.local):
+class _ThreadScope:
     """The scope a thread is in, and how deep it is in module calls and backward."""
+
+    __slots__ = ("backward_depth", "depth", "scope")
 
     def __init__(self, root: Scope) -> None:
         self.scope = root
         self.depth = 0
         self.backward_depth = 0
+
+
+class _Threads(threading.local):
+    """The scope of each thread; what is local to threads takes longer to look up."""
+
+    def __init__(self, root: Scope) -> None:
+        self.here = _ThreadScope(root)
 
 
 class Program:
@@ -68,7 +77,7 @@ class Program:
         self._leave: Callable[[int], object] = getattr(writer, "leave", writer.enter)
         self._root = Scope(ROOT, None, "")
         self._numbers: dict[Scope, int] = {}
-        self._state = _ThreadScope(self._root)
+        self._threads = _Threads(self._root)
         self._clock = StepClock(self._end_step)
         self._patches: Patches = Patches()
         self._hooks: list[Any] = []
@@ -127,12 +136,15 @@ class Program:
         return number
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        state, numbers, program = self._state, self._numbers, self
+        threads, numbers, program = self._threads, self._numbers, self
         enter, leave = self._enter, self._leave
 
         # Called `self` as in torch, whose profiler needs that: see capture/module_calls.py.
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling() or (state.depth and not program.finds_scopes):
+            if _compiling():
+                return original(self, *args, **kwargs)
+            state = threads.here
+            if state.depth and not program.finds_scopes:
                 return original(self, *args, **kwargs)
             parent = state.scope
             scope = parent.children.get(id(self))
@@ -166,7 +178,7 @@ class Program:
             say_once(f"the recorder cannot note everything: {type(error).__name__}: {error}")
 
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self._state.backward_depth or fake_mode() is not None:
+        if self._threads.here.backward_depth or fake_mode() is not None:
             return
         trains = module.training or torch.is_grad_enabled()
         if not has_parameters(module):
@@ -196,7 +208,7 @@ class Program:
 
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
-            state = self._state
+            state = self._threads.here
             if not state.backward_depth and kwargs.get("accumulate_grad"):
                 self._guarded(self._facts.add_losses, roots)
                 self._mark_device()
@@ -225,13 +237,13 @@ class Program:
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._guarded(self._facts.add_rates, optimizer)
         self._mark_device()
-        if self._state.depth == 0:
+        if self._threads.here.depth == 0:
             scope = self._root.optimizer(optimizer, True)
             self._writer.enter(self._number_of(scope))
         self._writer.phase(shared.OPTIMIZER)
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._state.depth == 0:
+        if self._threads.here.depth == 0:
             self._leave(0)
         self._writer.phase(shared.FORWARD)
         self._clock.stepped(optimizer)

@@ -104,6 +104,9 @@ class StepFactsRecorder:
         """As JSON."""
         self._described: list[str] = []
         """The tensors of the batch, as JSON."""
+        self._rates: list[float] = []
+        self._rates_text = ""
+        """As JSON, which most steps need again."""
         self._resident = "0"
         self._resident_at = -_RESIDENT_S
         self._losses: list[PendingNumber] = []
@@ -209,10 +212,13 @@ class StepFactsRecorder:
 
     def add_rates(self, optimizer: Any) -> None:
         """Note the learning rates of an optimizer that is about to step."""
-        rates = [group.get("lr") for group in optimizer.param_groups]
-        plain = [float(rate) for rate in rates[:8] if isinstance(rate, int | float)]
+        rates = [group.get("lr") for group in optimizer.param_groups[:8]]
+        plain = [float(rate) for rate in rates if isinstance(rate, (int, float))]
+        if plain != self._rates:
+            self._rates = plain
+            self._rates_text = _text(plain if len(set(plain)) > 1 else plain[:1]) if plain else ""
         if plain:
-            self._facts["lr"] = _text(plain if len(set(plain)) > 1 else plain[:1])
+            self._facts["lr"] = self._rates_text
 
     def end(self) -> None:
         """Write the facts of the step, which is over."""

@@ -96,6 +96,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
     if (handle.hasKernelForDispatchKey(key)) op->casting = op->casting.add(key);
   }
   op->ignored = flag("ignored");
+  op->of_torch = is_of_torch(name.name.c_str());
   op->object = std::move(object);
   return op.get();
 }
@@ -294,7 +295,9 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   if (shares_with_recorder()) recorder().functions->started(fn);
   std::unique_ptr<Call> call = begin_call(fn);
   if (call == nullptr || call->hidden) leave_out_outputs(fn);
-  if (call != nullptr && !call->above) here().insides.ignore(fn, kCallbacks);
+  if (call != nullptr && !call->above && call->op->of_torch) {
+    here().insides.ignore(fn, kCallbacks);
+  }
   return call;
 }
 

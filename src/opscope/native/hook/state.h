@@ -36,7 +36,8 @@ struct Operator {
   Ref object;  // its opscope.capture.operators.Operator
   Kind kind = kGeneral;
   bool ignored = true, nested = false, writes = false, view = false, same_elements = false,
-       converts = false, fills = false, asynchronous = false, fresh = false, only_python = false;
+       converts = false, fills = false, asynchronous = false, fresh = false, only_python = false,
+       of_torch = false;
   size_t returns = 0;
   std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   std::vector<uint8_t> mutated;

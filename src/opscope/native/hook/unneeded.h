@@ -28,6 +28,9 @@ inline void leave_out_outputs(const at::RecordFunction& fn) {
   if (asked.callbacks_.size() == 1) asked.needs_outputs_ = false;
 }
 
+// Whether an operator is torch's own, by its name.
+inline bool is_of_torch(const char* name) { return std::strncmp(name, "aten::", 6) == 0; }
+
 // Has torch tell this thread nothing of what one operator does inside.
 //
 // torch keeps for each thread the callbacks it is to call in the memory behind its RecordFunctionTLS,
@@ -39,11 +42,10 @@ class Insides {
  public:
   using Callbacks = at::StepCallbacks::StartEndPair;
 
-  // From the start of a call on, which is torch's own operator: others may be written in Python, and
-  // what they run is told of if they raise.
+  // From the start of a call on. It is to be one of an operator of torch's own: others may be written
+  // in Python, and what they run is told of if they raise.
   void ignore(const at::RecordFunction& fn, Callbacks ours) {
     if (of_ != nullptr || asked_for(fn).callbacks_.size() != 1) return;
-    if (std::strncmp(fn.name(), "aten::", 6) != 0) return;
     if (told_ == nullptr && !find(ours)) return;
     if (told_->callbacks_.size() != 1 || !same(told_->callbacks_[0], ours)) return;
     told_->callbacks_.clear();

@@ -54,12 +54,14 @@ enum class Told : uint8_t { kOperator, kEngine, kOther };
 struct Called {
   uint32_t number = 0;
   Told as = Told::kOther;
-  uint64_t start = 0;  // the first bytes of the name
+  bool of_torch = false;  // an operator of its own
+  uint64_t start = 0;     // the first bytes of the name
 };
 
 // What is known per thread.
 struct Watcher {
   int depth = 0;   // operators under way
+  bool closed = false;  // what the outermost of them does inside is its own affair
   int muted = 0;   // code of ours under way
   int backward_depth = 0;
   uint64_t sequence = 0;  // of the record under way, and the record
@@ -132,7 +134,8 @@ inline const Called& called(Watcher& watcher, const char* name) {
   Called& known = watcher.operators[name];
   if (known.number != 0 && known.start == start) return known;
   const Told as = told_as(name);
-  known = {as == Told::kOperator ? names().number_of(kNameOperator, name) : ~0u, as, start};
+  known = {as == Told::kOperator ? names().number_of(kNameOperator, name) : ~0u, as,
+           is_of_torch(name), start};
   return known;
 }
 
@@ -359,6 +362,7 @@ inline void started(const at::RecordFunction& fn) {
   const Called& name = called(watcher, fn.name());
   if (name.as == Told::kOperator) {
     ++watcher.depth;
+    watcher.closed = name.of_torch;
     if (watcher.muted == 0) begin(watcher, fn, name.number);
   } else if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
@@ -408,7 +412,8 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
     return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
   }
   started(fn);
-  here().insides.ignore(fn, kCallbacks);
+  Watcher& watcher = here();
+  if (watcher.depth == 1 && watcher.closed) watcher.insides.ignore(fn, kCallbacks);
   return nullptr;
 }
 
