@@ -145,10 +145,10 @@ def test_numbers_of_a_kind_are_not_waited_for(kind: DeviceKind) -> None:
     tensor = torch.empty((), device="meta")
     assert is_late(tensor) and not is_late(torch.ones(1))
     assert (stream_of(tensor), stream_of(torch.ones(1))) == (7, 0)
-    number = PendingNumber(tensor)
+    number = PendingNumber.of(tensor)
     assert number.value is None
     assert number.value == 2.5
-    assert PendingNumber(torch.tensor(3.0)).value == 3.0
+    assert PendingNumber.of(torch.tensor(3.0)).value == 3.0
 
 
 def test_a_kind_has_random_states_that_a_hit_saves(kind: DeviceKind) -> None:
