@@ -94,6 +94,13 @@ char* write_float(char* out, double value) {
   }
   if (std::isinf(value)) return copy(out, "inf", 3);
   if (value == 0) return copy(out, "0.0", 3);
+#if defined(__cpp_lib_to_chars)
+  if (value >= 1e-4 && value < 1e15) {  // as most are: the digits are where they belong
+    char* end = std::to_chars(out, out + kLongestNumber, value, std::chars_format::fixed).ptr;
+    const bool whole = std::memchr(out, '.', static_cast<size_t>(end - out)) == nullptr;
+    return whole ? copy(end, ".0", 2) : end;
+  }
+#endif
   const Digits digits = shortest(value);
   const bool plain = digits.exponent >= -4 && digits.exponent < 16;
   return plain ? positional(out, digits) : exponential(out, digits);

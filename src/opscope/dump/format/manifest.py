@@ -15,7 +15,7 @@ from opscope.regular import read_regular
 from opscope.wording import counted
 
 FORMAT_VERSION = 1
-_SHARE = 20
+_SHARE = 100
 """Writing it takes no more than such a part of the time, the longer it gets."""
 _MAX_SKIPPED = 1000
 

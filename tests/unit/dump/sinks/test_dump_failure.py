@@ -91,7 +91,8 @@ def test_a_directory_that_vanishes(
         node = make_node()
         dump.call(node, outputs=[torch.ones(1)])
         dump.end_step()
-        shutil.rmtree(dump.root)
+        # At once: a process that writes meanwhile would keep the directory from being removed.
+        dump.root.rename(dump.root.with_name("vanished"))
         for _ in range(100):
             dump.call(node, outputs=[torch.ones(1)])
             dump.call(node, outputs=[torch.ones(1)])
