@@ -3,7 +3,8 @@
     python benchmarks/observer_floor.py [--workload tiny_gpt] [--rounds 12]
 
 Blocks of steps take turns, without and with a callback that is given nothing, the inputs of every
-call, or inputs and outputs. A ratio is that of the same round: median, least and largest.
+call, inputs and outputs, or the inputs of calls that no operator of torch's makes itself. A ratio
+is that of the same round: median, least and largest.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ from workloads import WORKLOADS, Training
 
 from opscope.native.build import build
 
-KINDS = {"nothing": (False, False), "inputs": (True, False), "inputs and outputs": (True, True)}
+KINDS = {
+    "nothing": (False, False, False),
+    "inputs": (True, False, False),
+    "inputs and outputs": (True, True, False),
+    "inputs, outermost calls": (True, False, True),
+}
 SOURCE = Path(__file__).with_suffix(".cpp")
+HOOK = Path(__file__).resolve().parent.parent / "src/opscope/native/hook"
 
 
 def library() -> ctypes.CDLL:
@@ -31,7 +38,7 @@ def library() -> ctypes.CDLL:
     path, reason = build(
         "observer_floor",
         [SOURCE],
-        include=[root / "include"],
+        include=[root / "include", HOOK],
         flags=["-std=c++20", "-O2", "-DNDEBUG"],
         headers={},
         libraries=[f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10"],
@@ -76,7 +83,7 @@ def main() -> None:
             found.append(block(step, count) / plain[-1])
             observers.look_away()
     before = observers.count()
-    observers.observe(False, False)
+    observers.observe(False, False, False)
     step()
     observers.look_away()
     print(

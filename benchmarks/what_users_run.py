@@ -99,7 +99,7 @@ def measure(workload: str, modes: list[str], rounds: int) -> None:
 def report(workload: str, mode: str, plain: list[Times], times: list[Times]) -> None:
     """One line of JSON."""
     line: dict[str, object] = {"workload": workload, "mode": mode}
-    for clock in ("process", "wall"):
+    for clock in ("process", "mean_process", "wall", "mean_wall"):
         key = f"{clock}_ms"
         pairs = zip(plain, times, strict=True)
         line[f"{clock}_ratio"] = spread([after[key] / before[key] for before, after in pairs])
