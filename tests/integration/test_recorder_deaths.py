@@ -234,3 +234,31 @@ def test_a_second_run_moves_the_first_aside(tmp_path: Path) -> None:
     assert train(tmp_path, "raise").returncode == train(tmp_path, "shapes").returncode == 1
     assert "multiplied" in written_report(recording(tmp_path))["cause_text"]
     assert "bad thing" in written_report(recording(tmp_path).with_name("rdr.1"))["cause_text"]
+
+
+SUBCLASS = """
+import torch
+
+class Wrapped(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise ValueError(f"as planned after {torch.ones(3).cumsum(0)}")
+
+torch.ones(2).exp()
+Wrapped(torch.ones(2)) * 2
+"""
+
+
+def test_what_a_tensor_subclass_ran_inside_an_operator_is_named(tmp_path: Path) -> None:
+    """What torch's own operators do inside is not looked at, but here it may be a collective."""
+    (tmp_path / "train.py").write_text(SUBCLASS)
+    words = ("run", "--no-stats", "--run-dir", "run", "train.py")
+    assert forked_opscope(*words, cwd=tmp_path).returncode == 1
+    last = written_report(recording(tmp_path / "run" / "recorder"))["last_op"]
+    assert last["op"] == "aten::mul" and last["raised"] and last["inside"]

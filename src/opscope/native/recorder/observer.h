@@ -9,6 +9,7 @@
 #include <ATen/record_function.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <dlfcn.h>
@@ -403,6 +404,21 @@ inline void ended(const at::RecordFunction& fn) {
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
 }
 
+// Whether a mode or a tensor subclass may run any Python inside: collectives, for one.
+inline bool may_run_python(c10::ArrayRef<const c10::IValue> inputs) {
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return true;
+  const auto is_subclass = [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().key_set().has(c10::DispatchKey::Python);
+  };
+  for (const c10::IValue& value : inputs) {
+    if (is_subclass(value)) return true;
+    if (!value.isTensorList()) continue;
+    const auto list = value.toListRef();
+    if (!list.empty() && is_subclass(list[0])) return true;
+  }
+  return false;
+}
+
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn);
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context);
 constexpr Insides::Callbacks kCallbacks{&start, &end};
@@ -413,7 +429,9 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   }
   started(fn);
   Watcher& watcher = here();
-  if (watcher.depth == 1 && watcher.closed) watcher.insides.ignore(fn, kCallbacks);
+  if (watcher.depth == 1 && watcher.closed && !may_run_python(fn.inputs())) {
+    watcher.insides.ignore(fn, kCallbacks);
+  }
   return nullptr;
 }
 
