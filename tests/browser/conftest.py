@@ -138,9 +138,13 @@ class Looking:
         return found.first
 
     def wait(self, script: str) -> None:
-        """Wait until an expression is true; the page itself may evaluate no text."""
+        """Wait until an expression is true; the page itself may evaluate no text.
+
+        One that fails is not true yet: what it asks may not be there.
+        """
         end = time.monotonic() + PATIENCE_S
-        while not self.page.evaluate(script):
+        guarded = f"(() => {{ try {{ return ({script}) }} catch {{ return false }} }})()"
+        while not self.page.evaluate(guarded):
             assert time.monotonic() < end, f"{script} did not become true"
             self.page.wait_for_timeout(50)
 

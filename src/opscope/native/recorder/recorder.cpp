@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "death.h"
@@ -126,7 +127,7 @@ void note_node(int64_t node) {
   Record* record = watcher.record;
   if (record == nullptr || record->sequence != watcher.sequence) return;
   if (record->node != 0 && !(record->flags & kCollective)) record = &next_part(watcher);
-  if (watcher.depth > 1 && record->inner != 0) record->op = record->inner;
+  if (watcher.depth > 1 && record->inner != 0) record->op = std::exchange(record->inner, 0);
   record->node = static_cast<uint32_t>(node + 1);
 }
 
