@@ -123,7 +123,8 @@ def test_it_says_how_it_ended_and_shows_all_that_is_left(looking: Looking, left:
     looking.see(".operatorpanel .became.flight", "in flight")
     steps = looking.see("[data-panel='steps']")
     assert "step 2" in steps.inner_text()
-    assert steps.locator("[data-curve='memory'] polyline").count() == 1
+    # Steps this quick may share one reading of it, and what stays the same has no line.
+    assert "MiB" in steps.locator("[data-curve='memory']").inner_text()
     assert steps.locator("[data-curve='loss'] polyline").count() == 1
     batch = looking.see("[data-panel='batch'] tbody tr").inner_text()
     assert "f32[8, 16]" in batch
