@@ -1,4 +1,4 @@
-"""Native code under the sanitizers: the tests of rows and of the hook, run once more with them."""
+"""Native code under the sanitizers: tests of rows, hook and recorder, run once more with them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ WITH_HOOK = (
     *("test_data_loader_workers.py", "test_dump_training.py"),
 )
 """Real trainings, in this process and in programs of their own."""
+WITH_RECORDER = ("unit/record/test_step_facts.py", "integration/test_recorder_shared.py")
 FILES = ("test_stored_bits.py", "test_native_cpu.py", "test_two_tensors.py", "test_rows.py")
 
 OVERRUN = """
@@ -87,6 +88,12 @@ def test_rows(cache: Path, file: str) -> None:
 def test_hook(cache: Path, file: str) -> None:
     run_tests(cache, TRAININGS / file, "not interrupt")  # those soak, which takes too long here
     assert_instrumented(cache, "hook")
+
+
+@pytest.mark.parametrize("file", WITH_RECORDER)
+def test_recorder(cache: Path, file: str) -> None:
+    run_tests(cache, TRAININGS.parent / file, "test")
+    assert_instrumented(cache, "recorder")
 
 
 def run_tests(cache: Path, file: Path, which: str) -> None:
