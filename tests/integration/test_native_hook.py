@@ -6,10 +6,13 @@ So every program here runs with the hook and without, and everything is compared
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from helpers import models, twice
 from helpers.hook_programs import STEPS
@@ -168,3 +171,38 @@ def test_values_that_the_hook_hands_out_are_those_of_python(name, wanted) -> Non
     assert len(one.values) > 100
     assert bool(one.rows) == bool(wanted & STATS)
     assert one.native_share() >= NATIVE_SHARE.get(name, MOST)
+
+
+def test_an_operator_of_others_is_looked_into_with_and_without_gradients() -> None:
+    """Autograd has no kernel for it, so what it runs is as visible as itself, if it writes."""
+    library = torch.library.Library("ward_inside", "DEF")
+    library.define("twice_(Tensor(a!) x) -> ()")
+
+    def twice(x: torch.Tensor) -> None:
+        x.copy_(x.sin().asinh() * 2)
+
+    library.impl("twice_", twice, "CPU")
+
+    def run() -> object:
+        torch.manual_seed(0)
+        layer = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+        for _ in range(STEPS):
+            x = torch.randn(3, 2)
+            torch.ops.ward_inside.twice_(x)
+            with torch.no_grad():
+                torch.ops.ward_inside.twice_(x)
+            layer(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return layer.weight.tolist()
+
+    try:
+        expected = run()
+        facts = watch(run, native=True)
+    finally:
+        library._destroy()
+    assert facts.result == expected
+    seen = Counter(node["op"] for node in facts.nodes)
+    assert seen["ward_inside.twice_.default"] >= 2
+    assert seen["aten.asinh.default"] == seen["ward_inside.twice_.default"]

@@ -268,9 +268,12 @@ def _is_plain(tensor: Tensor) -> bool:
     on_cpu = tensor.device.type == "cpu" and tensor.layout == torch.strided
     if not on_cpu or not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         return False
-    try:
-        return not tensor.nbytes or bool(tensor.data_ptr())
-    except (NotImplementedError, RuntimeError):  # it has no memory of its own
+    if not tensor.nbytes:
+        return True
+    try:  # its memory may have been given back, or be another's
+        room = tensor.untyped_storage().nbytes() - tensor.storage_offset() * tensor.itemsize
+        return tensor.nbytes <= room and bool(tensor.data_ptr())
+    except (NotImplementedError, RuntimeError):
         return False
 
 

@@ -23,11 +23,6 @@ def remove(callback: OnHit) -> None:
         _registered.remove(callback)
 
 
-def any_registered() -> bool:
-    """Tell whether there are any."""
-    return bool(_registered)
-
-
 def tell(hit: Hit) -> None:
     """Call all of them; one that raises neither ends training nor keeps others from being told."""
     for callback in tuple(_registered):

@@ -75,11 +75,6 @@ class TensorComparison:
         if not self._changes:
             self._before.clear()
 
-    @property
-    def looks(self) -> bool:
-        """True if a watchpoint asks for more than rows."""
-        return bool(self._ranges or self._weight_ranges or self._changes)
-
     def wants(self, node: Node) -> Want:
         """Return what is wanted of a node, beside its rows."""
         want = Want.NOTHING

@@ -34,14 +34,12 @@ from opscope.messages import say, say_once
 from opscope.rows import Rows
 from opscope.stats.record import joined
 from opscope.stats.two_tensors import Difference
-from opscope.watch import callbacks
 from opscope.watch.compared import TensorComparison
 from opscope.watch.culprit import culprit
 from opscope.watch.ending import end_training
 from opscope.watch.equal_rows import EqualRows
 from opscope.watch.fact_log import FactLog
 from opscope.watch.features import Features
-from opscope.watch.held_steps import HeldStep, HeldSteps
 from opscope.watch.hit_log import HitLog
 from opscope.watch.hit_reporter import HitReporter
 from opscope.watch.note_log import NoteLog
@@ -52,8 +50,6 @@ from opscope.watch.witness import Witness
 
 Records = NDArray[np.void]
 _ROWS = Want.OUTPUT_STATS | Want.OUTSIDE_STATS
-_SETTLED = 64
-"""After so many steps with the same watchpoints most has been said that there is to say."""
 
 
 class WatchSink(BaseSink):
@@ -122,9 +118,6 @@ class WatchSink(BaseSink):
         self._under_way = 0
         """On a GPU this is not always the step that is looked at."""
         self._pending: list[Rows] = []
-        self._held = HeldSteps()
-        self._judged = 0
-        """The number of steps that were judged by the present watchpoints."""
         self._examined = 0
         self._revision = -1
         self._skipped = 0
@@ -184,18 +177,14 @@ class WatchSink(BaseSink):
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         training = self._evaluator.training
-        has_bad = any(part.has_bad for part in rows)
-        wants_facts = training.wants_facts(self._under_way)
-        if has_bad or wants_facts:
-            self._judge_held()
-        if wants_facts:
+        if training.wants_facts(self._under_way):
             found = facts()
             training.observe_facts(self._under_way, found)
             self._facts.add_parameters(self._under_way, found)
             settings = groups()
             training.observe_groups(self._under_way, settings)
             self._facts.add_groups(self._under_way, settings)
-        if has_bad:
+        if any(part.has_bad for part in rows):
             self._note_update(calls, losses, facts)
         if rows and self._may_stop(rows):
             self._examine(self._under_way, calls, [*self._pending, *rows], losses)
@@ -219,14 +208,6 @@ class WatchSink(BaseSink):
 
     def step_end(self, record: StepRecord) -> None:
         rows, self._pending = self._pending, []
-        if not self._held.add(HeldStep(record, rows)):
-            self._judge_held()
-
-    def _judge_held(self) -> None:
-        for record, rows in self._held.take():
-            self._judge(record, rows)
-
-    def _judge(self, record: StepRecord, rows: Sequence[Rows]) -> None:
         if record.complete:
             self._note_values(record)
         self._examine(record.step, record.calls, rows, record.losses, record)
@@ -237,15 +218,6 @@ class WatchSink(BaseSink):
         self._compared.end_step(record.step)
         self._examined = 0
         self._reporter.end_step()
-        self._judged += 1
-        self._held.is_allowed = self._judged >= _SETTLED and self._can_wait(record.step)
-
-    def _can_wait(self, step: int) -> bool:
-        """Tell whether hits of sound steps may be told of a little later."""
-        stops = not self._reporter.reaction.kinds <= NONFINITE
-        closely = step <= self._evaluator.training.ask_until or self._compared.looks
-        watched = self.is_attended() or callbacks.any_registered()
-        return not (stops or closely or watched or self.ranks.agreement.possible)
 
     def _note_values(self, record: StepRecord) -> None:
         """Note what was seen in values themselves, for the conditions and for a later check."""
@@ -259,7 +231,6 @@ class WatchSink(BaseSink):
             self._facts.add_equal_rows(record.step, alike)
 
     def close(self) -> None:
-        self._judge_held()
         self.ranks.leave()
         self.log.close()
         self._facts.close()
@@ -288,8 +259,6 @@ class WatchSink(BaseSink):
     def _renew(self) -> None:
         if self._revision != self.watch.revision:
             self._revision = self.watch.revision
-            self._judge_held()  # by those that were there
-            self._judged = 0
             self._evaluator.watch(self.watch.enabled)
             self._compared.watch(self.watch.enabled)
             self._features.watch(self.watch.enabled)

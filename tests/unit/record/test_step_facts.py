@@ -116,6 +116,13 @@ def written(made: StepFactsRecorder, ring: Ring) -> tuple[object, ...]:
     return facts, reader.blob("batch"), reader.blob("random")
 
 
+def freed(offset: int, left: int) -> torch.Tensor:
+    """A tensor of which so many bytes of memory are left."""
+    found = torch.arange(16.0)[offset:]
+    found.untyped_storage().resize_(left)
+    return found
+
+
 def unusual_tensors() -> list[tuple[str, torch.Tensor]]:
     """Tensors that native code takes, and such as it leaves to Python."""
     real = torch.arange(6.0).reshape(2, 3)
@@ -136,6 +143,9 @@ def unusual_tensors() -> list[tuple[str, torch.Tensor]]:
         ("é", real),
         ("parameter", torch.nn.Parameter(real)),
         ("zero", torch._efficientzerotensor((3,))),
+        *(("freed", freed(offset, 0)) for offset in (0, 8)),
+        ("cut short", freed(8, 40)),
+        ("nul\0", real),
         ("many", torch.zeros(1 << 15, dtype=torch.int16)),
         ("too large", torch.zeros(1 << 17, dtype=torch.int64)),
     ]

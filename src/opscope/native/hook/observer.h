@@ -97,6 +97,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
   }
   op->ignored = flag("ignored");
   op->of_torch = is_of_torch(name.name.c_str());
+  op->with_autograd = handle.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
   op->object = std::move(object);
   return op.get();
 }
@@ -224,10 +225,10 @@ inline bool above_autograd() {
   return !c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
 }
 
-// Whether autograd has anything to do about a call: it remembers what is differentiable, and carries
-// derivatives forward.
+// Whether autograd may run something around an operator: it remembers what is differentiable, and
+// carries derivatives forward. Where it has no kernel for an operator, that itself runs in its place.
 inline bool may_act(const Operator& op, Arguments arguments) {
-  if (c10::GradMode::is_enabled()) return true;
+  if (c10::GradMode::is_enabled() || !op.of_torch || !op.with_autograd) return true;
   bool carries = false;
   for (size_t i = 0; i < arguments.size() && i < op.shapes.size(); ++i) {
     if (op.shapes[i] == 0) continue;

@@ -37,7 +37,7 @@ struct Operator {
   Kind kind = kGeneral;
   bool ignored = true, nested = false, writes = false, view = false, same_elements = false,
        converts = false, fills = false, asynchronous = false, fresh = false, only_python = false,
-       of_torch = false;
+       of_torch = false, with_autograd = false;
   size_t returns = 0;
   std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   std::vector<uint8_t> mutated;

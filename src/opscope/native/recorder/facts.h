@@ -119,7 +119,11 @@ inline const c10::TensorImpl* simple_tensor(PyObject* object) {
   const auto others = (impl->key_set() - plain).remove_backend(c10::BackendComponent::CPUBit);
   if (!others.empty() || impl->has_symbolic_sizes_strides()) return nullptr;
   if (!impl->has_storage() || !impl->is_contiguous()) return nullptr;
-  return impl->numel() == 0 || impl->data() != nullptr ? impl : nullptr;
+  // Its memory may have been given back since.
+  const auto& storage = impl->unsafe_storage();
+  const auto end = static_cast<uint64_t>(impl->storage_offset() + impl->numel()) * impl->itemsize();
+  const bool there = storage.data() != nullptr && end <= storage.nbytes();
+  return impl->numel() == 0 || there ? impl : nullptr;
 }
 
 struct NamedTensor {
@@ -130,11 +134,15 @@ struct NamedTensor {
   size_t bytes() const { return static_cast<size_t>(tensor->numel()) * tensor->itemsize(); }
 };
 
-inline bool is_plain_text(const char* text) {
-  for (; *text != 0; ++text) {
-    if (*text < ' ' || *text == '"' || *text == '\\' || *text > '~') return false;
+// A text that JSON has as it is; null if it is another.
+inline const char* plain_text(PyObject* object) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object, &size);
+  if (text == nullptr) PyErr_Clear();
+  for (Py_ssize_t i = 0; text != nullptr && i < size; ++i) {
+    if (text[i] < ' ' || text[i] == '"' || text[i] == '\\' || text[i] > '~') return nullptr;
   }
-  return true;
+  return text;
 }
 
 // Pairs of names and tensors, if all are as most are.
@@ -142,9 +150,8 @@ inline bool read_tensors(PyObject* list, std::vector<NamedTensor>& found) {
   const WithoutFunctions past_functions;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     PyObject* pair = PyList_GET_ITEM(list, i);
-    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(pair, 0));
-    if (name == nullptr) PyErr_Clear();
-    if (name == nullptr || !is_plain_text(name)) return false;
+    const char* name = plain_text(PyTuple_GET_ITEM(pair, 0));
+    if (name == nullptr) return false;
     const c10::TensorImpl* tensor = simple_tensor(PyTuple_GET_ITEM(pair, 1));
     if (tensor == nullptr) return false;
     const auto dtype = static_cast<size_t>(c10::typeMetaToScalarType(tensor->dtype()));

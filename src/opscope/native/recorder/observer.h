@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -404,9 +405,11 @@ inline void ended(const at::RecordFunction& fn) {
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
 }
 
-// Whether a mode or a tensor subclass may run any Python inside: collectives, for one.
+// Whether a mode, a tensor subclass or a hook that packs what autograd saves may run any Python
+// inside: collectives, for one.
 inline bool may_run_python(c10::ArrayRef<const c10::IValue> inputs) {
   if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return true;
+  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
   const auto is_subclass = [](const c10::IValue& value) {
     return value.isTensor() && value.toTensor().key_set().has(c10::DispatchKey::Python);
   };
