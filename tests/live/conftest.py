@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from helpers.described import check_live_answer
 from helpers.forked import Started
 from helpers.program import clean_environment
 from opscope.commands import main
+from opscope.errors import OpscopeError
 from opscope.server.serve import listening_socket
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -190,10 +192,11 @@ class Server:
 
 
 def free_port() -> int:
-    sock = listening_socket("127.0.0.1", 0)
-    port: int = sock.getsockname()[1]
-    sock.close()
-    return port
+    """A port that nobody has; below those that the system gives to who asks for any."""
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with contextlib.suppress(OpscopeError), listening_socket("127.0.0.1", port):
+            return port
 
 
 @pytest.fixture

@@ -124,18 +124,26 @@ class Apart:
         return self.server.get(f"/runs/{self.run}/ranks/{rank}/{what}", **query)
 
 
-@pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Apart]:
     if not can_mount():
         pytest.skip("needs a mount of its own")
-    server = Server(tmp_path_factory.mktemp("server"))
-    found = Apart(tmp_path_factory.mktemp("apart"), server)
+    for name in ("server", "apart"):
+        (tmp_path / name).mkdir()
+    server = Server(tmp_path / "server")
+    found = Apart(tmp_path / "apart", server)
     yield found
     for process in (*found.processes, server.process):
         process.kill()
 
 
 def test_ranks_of_two_machines_are_one_run(apart: Apart) -> None:
+    they_are_one_run(apart)
+    a_hit_comes_over_the_link(apart)
+    the_copy_is_what_the_ranks_have_written(apart)
+
+
+def they_are_one_run(apart: Apart) -> None:
     server, run = apart.server, apart.run
     assert server.live_runs() == [run]
     server.until(run, "waiting")
@@ -155,7 +163,7 @@ def test_ranks_of_two_machines_are_one_run(apart: Apart) -> None:
     assert "running" in server.get(f"/runs/{run}")["state"]
 
 
-def test_a_hit_comes_over_the_link(apart: Apart) -> None:
+def a_hit_comes_over_the_link(apart: Apart) -> None:
     server, run = apart.server, apart.run
     server.control(run, "continue")
     ranks = server.until(run, "paused", 60)
@@ -166,7 +174,7 @@ def test_a_hit_comes_over_the_link(apart: Apart) -> None:
     server.control(run, "continue")
 
 
-def test_the_copy_is_what_the_ranks_have_written(apart: Apart) -> None:
+def the_copy_is_what_the_ranks_have_written(apart: Apart) -> None:
     for process in apart.processes:
         assert process.wait(90) == 0, process.text
         assert "trained" in process.text and "too slow" not in process.text

@@ -29,7 +29,10 @@ class Reader:
             process = Process(self.folder, *words, *(ports if words[0] == "serve" else ()))
             self.started.append(process)
             self.running.append(process)
-            wait_for(lambda: self._shows(process.text, expected), 60)
+            try:
+                wait_for(lambda: self._shows(process.text, expected), 60)
+            except AssertionError as error:
+                raise AssertionError(f"{command} printed {process.text!r}") from error
         elif "status" in words:
             wait_for(lambda: self._shows(self._run(words), expected), 60)
         else:
