@@ -77,7 +77,7 @@ class Ring:
             "random": (sizes.random_at, sizes.random_bytes),
         }
         self.native: Any = None
-        """Writes the facts of steps, where it can."""
+        """The native writer, if there is one: it writes the facts of steps where it can."""
         self._statistics: OrderedDict[int, str] = OrderedDict()
         self._written: OrderedDict[int, tuple[int, Mapping[str, str]]] = OrderedDict()
         self._numbers = memoryview(memory)[: shared.RING_HEADER_BYTES].cast("Q")

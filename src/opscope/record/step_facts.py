@@ -94,7 +94,7 @@ class StepFactsRecorder:
     def __init__(self, ring: Ring, writer: Any) -> None:
         self._ring = ring
         self._mute = writer.mute
-        self._native = writer if hasattr(writer, "put_batch") else None
+        self._native = ring.native
         """Does what it can of the following without Python."""
         self._number = 0
         self._began = time.perf_counter()
@@ -104,9 +104,6 @@ class StepFactsRecorder:
         """As JSON."""
         self._described: list[str] = []
         """The tensors of the batch, as JSON."""
-        self._rates: list[float] = []
-        self._rates_text = ""
-        """As JSON, which most steps need again."""
         self._resident = "0"
         self._resident_at = -_RESIDENT_S
         self._losses: list[PendingNumber] = []
@@ -213,12 +210,9 @@ class StepFactsRecorder:
     def add_rates(self, optimizer: Any) -> None:
         """Note the learning rates of an optimizer that is about to step."""
         rates = [group.get("lr") for group in optimizer.param_groups[:8]]
-        plain = [float(rate) for rate in rates if isinstance(rate, (int, float))]
-        if plain != self._rates:
-            self._rates = plain
-            self._rates_text = _text(plain if len(set(plain)) > 1 else plain[:1]) if plain else ""
+        plain = tuple([float(rate) for rate in rates if isinstance(rate, (int, float))])
         if plain:
-            self._facts["lr"] = self._rates_text
+            self._facts["lr"] = _rates_text(plain)
 
     def end(self) -> None:
         """Write the facts of the step, which is over."""
@@ -284,6 +278,12 @@ def _text(numbers: Sequence[float | None]) -> str:
         for each in numbers
     ]
     return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
+
+
+@functools.lru_cache(64)
+def _rates_text(rates: tuple[float, ...]) -> str:
+    """Learning rates as JSON, which most steps need again."""
+    return _text(rates if len(set(rates)) > 1 else rates[:1])
 
 
 @functools.lru_cache(256)
