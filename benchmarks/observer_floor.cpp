@@ -1,8 +1,6 @@
 // Observers of torch that do nothing: what any observer of operators costs at least.
 #include <ATen/record_function.h>
 
-#include <cstring>
-
 #include "unneeded.h"
 
 #define SHOWN extern "C" __attribute__((visibility("default")))

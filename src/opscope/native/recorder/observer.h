@@ -288,6 +288,7 @@ inline Waiting& waiting() {
 
 // The engine comes to a node: where the operator ran that had it made.
 inline Backward backward_of(Watcher& watcher, const char* name) {
+  if (told_as(name) != Told::kEngine) return {};  // `called` goes by the first bytes of a name
   Backward found{text_number(watcher, name + kOfEngine.size()), 0, 0};
   const auto node = torch::autograd::get_current_node();
   if (!node) return found;
