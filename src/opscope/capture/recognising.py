@@ -17,8 +17,11 @@ _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchMode
 def has_parameters(module: nn.Module) -> bool:
     """Tell whether a module is a network: losses and transforms have nothing to learn."""
     for part in (module, *module._modules.values()):  # where most networks have some
-        if part is not None and any(each is not None for each in part._parameters.values()):
-            return True
+        if part is None:
+            continue
+        for parameter in part._parameters.values():
+            if parameter is not None:
+                return True
     return next(module.parameters(), None) is not None
 
 

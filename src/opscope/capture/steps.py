@@ -153,6 +153,8 @@ class StepClock:
     @property
     def _counts_calls(self) -> bool:
         """True if steps are told from calls of networks, for lack of anything better."""
+        if self._alone is not None and self._alone() is not None:
+            return False
         return not self._manual and not self._optimizers
 
     def _end_if_all(self, skipped: bool) -> None:

@@ -24,7 +24,6 @@ from torch.optim.optimizer import (
 from opscope.capture.direct_calls import see_direct_calls
 from opscope.capture.patches import Patches
 from opscope.capture.recognising import (
-    arguments,
     ends_in_gradients,
     fake_mode,
     find_optimizers,
@@ -188,9 +187,9 @@ class Program:
         if self._in_setup:
             self._in_setup = False
             self.on_network()
-        add = self._facts.add_batch if trains else self._facts.add_evaluated
-        add(arguments(args, kwargs))
-        self._mark_device()
+        add = self._facts.add_call if trains else self._facts.add_evaluated
+        add(args, kwargs)
+        self._find_device()
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
@@ -199,7 +198,7 @@ class Program:
                 batch = original(iterator)
             finally:
                 self._writer.phase(before)
-            self._guarded(self._facts.add_batch, arguments((batch,), {}))
+            self._guarded(self._facts.add_call, (batch,), {})
             return batch
 
         return __next__
@@ -211,7 +210,7 @@ class Program:
             state = self._threads.here
             if not state.backward_depth and kwargs.get("accumulate_grad"):
                 self._guarded(self._facts.add_losses, roots)
-                self._mark_device()
+                self._find_device()
             state.backward_depth += 1
             before = self._writer.phase(shared.BACKWARD)
             try:
@@ -278,14 +277,17 @@ class Program:
 
     def _finish_step(self) -> None:
         self._facts.end()
-        self._mark_device()
+        self._find_device()
         ended, self._step = self._step, self._step + 1
         self._facts.begin(self._step)
         self.on_step_end(ended)
 
-    def _mark_device(self) -> None:
+    def _find_device(self) -> None:
         if self._device is None and torch.cuda.is_initialized():
             self._device = DeviceMarks(self._ring)
+        self._mark_device()
+
+    def _mark_device(self) -> None:
         if self._device is not None:
             self._guarded(self._device.mark)
 

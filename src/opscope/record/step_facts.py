@@ -9,7 +9,6 @@ import math
 import os
 import time
 import zlib
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from opscope.capture.guards import plain_torch
+from opscope.capture.recognising import arguments
 from opscope.record.ring import Ring
 from opscope.stats.devices import Arriving, kind_of
 from opscope.stats.torch_values import only_number
@@ -28,7 +28,7 @@ _MOST_TENSORS = 16
 """So many tensors of a step are noted: the latest, where it has more batches than one."""
 _EVALUATED_S = 0.01
 """Batches of an evaluation are noted this far apart, which is all of them but for quick ones."""
-_RESIDENT_S = 0.01
+_RESIDENT_S = 0.05
 """The memory of the process is asked for this far apart: the kernel adds it up each time."""
 _PATIENCE = 8
 """So many steps the numbers of a GPU are waited for."""
@@ -76,15 +76,18 @@ class PendingNumber:
         return self._value
 
 
-@dataclass
+Number = float | PendingNumber
+
+
+@dataclass(slots=True)
 class _Late:
     """A step that has ended, some of whose numbers may be on their way."""
 
     step: int
     number: int
     facts: dict[str, str]
-    losses: list[PendingNumber]
-    norm: PendingNumber | None
+    losses: list[Number]
+    norm: Number | None
     is_written: bool = False
 
 
@@ -106,9 +109,9 @@ class StepFactsRecorder:
         """The tensors of the batch, as JSON."""
         self._resident = "0"
         self._resident_at = -_RESIDENT_S
-        self._losses: list[PendingNumber] = []
-        self._norm: PendingNumber | None = None
-        self._late: deque[_Late] = deque()
+        self._losses: list[Number] = []
+        self._norm: Number | None = None
+        self._late: list[_Late] = []
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.batch: list[tuple[str, Tensor]] = []
         """The tensors of the last batch, kept until the next."""
@@ -125,11 +128,22 @@ class StepFactsRecorder:
         self._losses, self._norm = [], None
         self._began = time.perf_counter()
 
-    def add_evaluated(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
+    def add_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the batch that a network is called with."""
+        if self._native is not None and "batch" not in self._facts and not _uses_cuda():
+            found = self._native.note_call(
+                self._step, self._number, args, kwargs, self.batch, self._facts
+            )
+            if found is not None:
+                self.batch, self._described = found
+                return
+        self.add_batch(arguments(args, kwargs))
+
+    def add_evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note a batch of an evaluation, which may be one of thousands in a step."""
         now = time.perf_counter()
         if now - self._evaluated >= _EVALUATED_S:
-            self.add_batch(tensors)
+            self.add_call(args, kwargs)
             self._evaluated = now
 
     def add_batch(self, tensors: Sequence[tuple[str, Tensor]]) -> None:
@@ -175,7 +189,7 @@ class StepFactsRecorder:
 
     def _put_random(self) -> None:
         """Write the states of torch's generators; those of others take too long."""
-        with_cuda = torch.cuda.is_initialized()
+        with_cuda = _uses_cuda()
         if self._native is not None and not with_cuda and self._native.put_random(self._step):
             return
         with self.quietly():
@@ -193,15 +207,17 @@ class StepFactsRecorder:
 
     def add_norm(self, norm: Any) -> None:
         """Note the norm of all gradients, which the script has computed to clip them."""
-        self._norm = self._number_of(norm) or self._norm
+        found = self._number_of(norm)
+        if found is not None:
+            self._norm = found
 
-    def _number_of(self, given: Any) -> PendingNumber | None:
+    def _number_of(self, given: Any) -> Number | None:
         """The element of a tensor that has only one; None if this is another or none."""
         if not isinstance(given, Tensor):
             return None
-        value = None if self._native is None else self._native.number(given)
+        value: float | None = None if self._native is None else self._native.number(given)
         if value is not None:
-            return PendingNumber(value)
+            return value
         with self.quietly():
             if given.numel() == 1 and given.layout == torch.strided:
                 return PendingNumber.of(given)
@@ -209,10 +225,10 @@ class StepFactsRecorder:
 
     def add_rates(self, optimizer: Any) -> None:
         """Note the learning rates of an optimizer that is about to step."""
-        rates = [group.get("lr") for group in optimizer.param_groups[:8]]
-        plain = tuple([float(rate) for rate in rates if isinstance(rate, (int, float))])
-        if plain:
-            self._facts["lr"] = _rates_text(plain)
+        groups = optimizer.param_groups[:8]
+        rates = [rate for each in groups if isinstance(rate := each.get("lr"), (int, float))]
+        if rates:
+            self._facts["lr"] = _rates_text(tuple(rates))
 
     def end(self) -> None:
         """Write the facts of the step, which is over."""
@@ -220,11 +236,14 @@ class StepFactsRecorder:
         now = time.perf_counter()
         facts["seconds"] = f"{now - self._began:.6f}"
         facts["rss"] = self._resident_memory(now)
-        if torch.cuda.is_initialized():
+        if _uses_cuda():
             held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
             facts["allocated"], facts["peak"] = str(held["current"]), str(held["peak"])
-        self._late.append(_Late(self._step, self._number, facts, self._losses, self._norm))
-        self._late = deque(each for each in self._late if not self._settle(each))
+        late = _Late(self._step, self._number, facts, self._losses, self._norm)
+        if self._late:
+            self._late = [each for each in self._late if not self._settle(each)]
+        if not self._settle(late):
+            self._late.append(late)
         self._number += 1
 
     def _settle(self, late: _Late) -> bool:
@@ -232,8 +251,8 @@ class StepFactsRecorder:
 
         A GPU may be steps behind with its numbers; without them they are written once.
         """
-        losses = [loss.value for loss in late.losses]
-        norm = None if late.norm is None else late.norm.value
+        losses = [_known(loss) for loss in late.losses]
+        norm = _known(late.norm)
         is_whole = None not in losses and (late.norm is None or norm is not None)
         if losses:
             late.facts["loss"] = _text(losses)
@@ -271,19 +290,34 @@ def _is_plain(tensor: Tensor) -> bool:
         return False
 
 
+def _uses_cuda() -> bool:
+    """Tell whether there is any state of a GPU; asking for it would make some."""
+    return torch.cuda.is_initialized()
+
+
+def _known(number: Number | None) -> float | None:
+    """What is known by now."""
+    return number.value if isinstance(number, PendingNumber) else number
+
+
 def _text(numbers: Sequence[float | None]) -> str:
     """One number as JSON, or a list of several."""
-    texts = [
-        json.dumps(each) if each is None or not math.isfinite(each) else repr(each)
-        for each in numbers
-    ]
-    return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
+    if len(numbers) == 1:
+        return _number_text(numbers[0])
+    return f"[{','.join(map(_number_text, numbers))}]"
+
+
+def _number_text(number: float | None) -> str:
+    if number is None or not math.isfinite(number):
+        return json.dumps(number)
+    return repr(number)
 
 
 @functools.lru_cache(64)
 def _rates_text(rates: tuple[float, ...]) -> str:
     """Learning rates as JSON, which most steps need again."""
-    return _text(rates if len(set(rates)) > 1 else rates[:1])
+    found = [float(rate) for rate in rates]
+    return _text(found if len(set(found)) > 1 else found[:1])
 
 
 @functools.lru_cache(256)

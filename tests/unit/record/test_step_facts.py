@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -91,9 +92,9 @@ def test_of_many_batches_in_a_step_the_latest_are_noted(
 def test_quick_batches_of_an_evaluation_are_noted_now_and_then(
     ring: Ring, facts: StepFactsRecorder
 ) -> None:
-    facts.add_evaluated([("x", torch.zeros(1))])
+    facts.add_evaluated((torch.zeros(1),), {})
     for number in range(100):
-        facts.add_evaluated([("x", torch.full((1,), number))])
+        facts.add_evaluated((torch.full((1,), number),), {})
     assert 1 <= len(latest(ring)["batch"]) < 16  # type: ignore[arg-type]
 
 
@@ -151,8 +152,8 @@ def unusual_tensors() -> list[tuple[str, torch.Tensor]]:
     ]
 
 
-@pytest.mark.parametrize("named", unusual_tensors(), ids=lambda named: named[0].strip())
-def test_native_code_writes_what_python_writes(named: tuple[str, torch.Tensor]) -> None:
+def written_by_both(note: Callable[[StepFactsRecorder, Ring], None]) -> list[tuple[object, ...]]:
+    """What native code and Python write of a step."""
     native = load(torch)
     if native is None:
         pytest.skip("there is no native recorder")
@@ -164,16 +165,74 @@ def test_native_code_writes_what_python_writes(named: tuple[str, torch.Tensor]) 
             ring.native = native
         made = StepFactsRecorder(ring, writer)
         made.begin(7)
+        torch.manual_seed(5)
+        note(made, ring)
+        found.append(written(made, ring))
+        made.close()
+    native.close()
+    return found
+
+
+@pytest.mark.parametrize("named", unusual_tensors(), ids=lambda named: named[0].strip())
+def test_native_code_writes_what_python_writes(named: tuple[str, torch.Tensor]) -> None:
+    def note(made: StepFactsRecorder, ring: Ring) -> None:
         made.add_batch([("first", torch.ones(2)), named])
         made.add_losses(
             [torch.tensor(1.5), torch.tensor(2, dtype=torch.int32), torch.ones(2), None]
         )
         made.add_norm(torch.tensor(float("nan"), dtype=torch.float64))
         ring.add_statistics(7, '{"x": 1}')
-        found.append(written(made, ring))
-        made.close()
-    native.close()
-    assert found[0] == found[1]
+
+    native, python = written_by_both(note)
+    assert native == python
+
+
+class Tagged(torch.Tensor):
+    """A subclass, whose attributes may be anything."""
+
+
+ONES = torch.ones(2, 3)
+CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "tensors": ((ONES, torch.arange(4)), {"mask": torch.ones(2, dtype=torch.bool)}),
+    "others between": ((None, ONES, 1, 2.5, "x", True), {"flag": False, "y": ONES.double()}),
+    "twice": ((ONES, ONES), {}),
+    "a dictionary": (({"ids": ONES, "more": [ONES + 1]},), {}),
+    "a list by name": ((), {"parts": [ONES, ONES + 1]}),
+    "made by autograd": ((ONES.clone().requires_grad_() * 2, ONES), {}),
+    "a leaf": ((ONES.clone().requires_grad_(),), {}),
+    "a subclass": ((ONES.as_subclass(Tagged),), {}),
+    "no memory": ((torch.ones(2, device="meta"), ONES), {}),
+    "an object": ((object(), ONES), {}),
+    "a name with quotes": ((), {'"': ONES}),
+    "nothing": ((1,), {}),
+    "many": (tuple(torch.full((1,), i) for i in range(20)), {}),
+    "too large": ((ONES, torch.zeros(1 << 17, dtype=torch.int64)), {}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_native_code_notes_the_calls_that_python_notes(call: str) -> None:
+    def note(made: StepFactsRecorder, ring: Ring) -> None:
+        args, kwargs = CALLS[call]
+        made.add_call(args, kwargs)
+        batches.append([(name, id(tensor)) for name, tensor in made.batch])
+        made.add_call(args, kwargs)
+        made.add_call((ONES, ONES - 1), {})
+
+    batches: list[list[tuple[str, int]]] = []
+    native, python = written_by_both(note)
+    assert native == python
+    assert batches[0] == batches[1]
+
+
+def test_a_batch_of_two_steps_is_noted_in_the_first(ring: Ring, facts: StepFactsRecorder) -> None:
+    facts.add_call((ONES,), {})
+    facts.end()
+    facts.begin(1)
+    facts.add_call((ONES,), {})
+    facts.end()
+    steps = RingReader(ring.memory[:]).steps
+    assert ["batch" in step for step in steps] == [True, False]
 
 
 def test_native_code_does_what_is_usual(ring: Ring) -> None:
@@ -184,6 +243,7 @@ def test_native_code_does_what_is_usual(ring: Ring) -> None:
     usual = [("x", torch.ones(2, 3, dtype=torch.int64)), ("y", torch.nn.Parameter(torch.ones(2)))]
     assert native.describe(usual) is not None
     assert native.put_batch(0, usual) and native.put_random(0)
+    assert native.note_call(0, 0, (ONES, None, 3), {"y": torch.arange(2)}, [], {}) is not None
     assert native.number(torch.tensor(1.5, requires_grad=True)) == 1.5
     assert native.put_step(0, {"step": "0"}, None)
     native.close()

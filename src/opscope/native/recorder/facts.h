@@ -183,10 +183,8 @@ inline uint32_t digest(const NamedTensor& each) {
   return found.value();
 }
 
-// What the tensors are, as JSON with commas between; None if Python is to say.
-inline PyObject* describe_tensors(PyObject* list) {
-  std::vector<NamedTensor> tensors;
-  if (!read_tensors(list, tensors)) Py_RETURN_NONE;
+// What the tensors are, as JSON with commas between.
+inline std::string descriptions(const std::vector<NamedTensor>& tensors) {
   std::string text;
   char end[32];
   for (const NamedTensor& each : tensors) {
@@ -195,7 +193,18 @@ inline PyObject* describe_tensors(PyObject* list) {
     std::snprintf(end, sizeof end, ",\"digest\":\"%08x\"}", digest(each));
     text += end;
   }
+  return text;
+}
+
+inline PyObject* text_of(const std::string& text) {
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
+// The same of a list; None if Python is to say.
+inline PyObject* describe_tensors(PyObject* list) {
+  std::vector<NamedTensor> tensors;
+  if (!read_tensors(list, tensors)) Py_RETURN_NONE;
+  return text_of(descriptions(tensors));
 }
 
 inline std::string about_tensors(long long step, const std::vector<NamedTensor>& tensors) {
@@ -227,10 +236,14 @@ inline bool put_tensors(const Blob& blob, long long step, const std::vector<Name
 }
 
 // Writes as many of the tensors as there is room for.
+inline void put_fitting(long long step, std::vector<NamedTensor>& tensors) {
+  while (!put_tensors(batch_blob(), step, tensors) && !tensors.empty()) tensors.pop_back();
+}
+
 inline bool put_batch(long long step, PyObject* list) {
   std::vector<NamedTensor> tensors;
   if (!ring.active || !read_tensors(list, tensors)) return false;
-  while (!put_tensors(batch_blob(), step, tensors) && !tensors.empty()) tensors.pop_back();
+  put_fitting(step, tensors);
   return true;
 }
 
@@ -282,6 +295,79 @@ inline bool put_step(unsigned long long number, PyObject* facts, PyObject* stati
   length.store(static_cast<uint32_t>(text.size()), std::memory_order_release);
   if (number >= ring.field(kStepsHeadField)) ring.field(kStepsHeadField) = number + 1;
   return true;
+}
+
+// The name of an argument without one, by its position.
+inline PyObject* position_name(size_t position) {
+  static auto* const names = new std::vector<PyObject*>();
+  while (names->size() <= position) {
+    names->push_back(PyUnicode_FromFormat("input%zu", names->size()));
+  }
+  return (*names)[position];
+}
+
+inline PyObject* tensor_class() {
+  static PyObject* const found = [] {
+    Ref torch = Ref::take(PyImport_ImportModule("torch"));
+    return torch ? PyObject_GetAttrString(torch.get(), "Tensor") : nullptr;
+  }();
+  return found;
+}
+
+// The tensors among the arguments of a call, as pairs in a list; null if Python is to find them:
+// where something may have more tensors inside, or autograd has made one, or they are many, or one
+// is of the batch before.
+inline PyObject* call_tensors(PyObject* args, PyObject* kwargs, PyObject* before) {
+  constexpr Py_ssize_t kMost = 16;
+  Ref found = Ref::take(PyList_New(0));
+  const auto add = [&](PyObject* name, PyObject* value) {
+    if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
+        PyFloat_CheckExact(value) || PyUnicode_CheckExact(value)) {
+      return true;
+    }
+    if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != tensor_class()) return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(before); ++i) {
+      if (PyTuple_GET_ITEM(PyList_GET_ITEM(before, i), 1) == value) return false;
+    }
+    Ref pair = Ref::take(PyTuple_Pack(2, name, value));
+    return pair && PyList_Append(found.get(), pair.get()) == 0;
+  };
+  bool simple = static_cast<bool>(found);
+  for (Py_ssize_t i = 0; simple && i < PyTuple_GET_SIZE(args); ++i) {
+    simple = i < kMost && add(position_name(static_cast<size_t>(i)), PyTuple_GET_ITEM(args, i));
+  }
+  PyObject *name = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (simple && PyDict_Next(kwargs, &at, &name, &value)) simple = add(name, value);
+  if (found) {
+    const Py_ssize_t count = PyList_GET_SIZE(found.get());
+    if (simple && count > 0 && count <= kMost) return found.release();
+  }
+  PyErr_Clear();
+  return nullptr;
+}
+
+// Writes the batch that a network is called with, the random state, and the facts of the step with
+// what the batch is. Returns its tensors and, in a list as well, what they are; None if Python is to
+// do all this.
+inline PyObject* note_call(long long step, unsigned long long number, PyObject* args,
+                           PyObject* kwargs, PyObject* before, PyObject* facts) {
+  std::vector<NamedTensor> tensors;
+  Ref found = ring.active ? Ref::take(call_tensors(args, kwargs, before)) : Ref();
+  if (!found || !read_tensors(found.get(), tensors)) Py_RETURN_NONE;
+  for (const NamedTensor& each : tensors) {
+    if (each.tensor->requires_grad()) Py_RETURN_NONE;
+  }
+  const std::string text = descriptions(tensors);
+  static PyObject* const of_batch = PyUnicode_InternFromString("batch");
+  Ref in_brackets = Ref::take(text_of('[' + text + ']'));
+  Ref described = Ref::take(text_of(text));
+  if (!in_brackets || !described) return nullptr;
+  if (PyDict_SetItem(facts, of_batch, in_brackets.get()) != 0) return nullptr;
+  put_random(step);
+  put_fitting(step, tensors);
+  put_step(number, facts, Py_None);
+  return Py_BuildValue("(O[O])", found.get(), described.get());
 }
 
 // The one element of a tensor; None if Python is to find it.

@@ -54,16 +54,25 @@ struct NumberHash {
 enum class Told : uint8_t { kOperator, kEngine, kOther };
 
 struct Called {
+  static constexpr size_t kKept = 8;
   uint32_t number = 0;
   Told as = Told::kOther;
-  bool of_torch = false;  // an operator of its own
-  uint64_t start = 0;     // the first bytes of the name
+  bool of_torch = false;    // an operator of its own
+  bool collective = false;
+  char start[kKept] = {};   // the first bytes of the name
+
+  bool is(const char* name) const {
+    for (size_t i = 0; i < kKept; ++i) {
+      if (name[i] != start[i]) return false;
+      if (name[i] == 0) break;
+    }
+    return number != 0;
+  }
 };
 
 // What is known per thread.
 struct Watcher {
   int depth = 0;   // operators under way
-  bool closed = false;  // what the outermost of them does inside is its own affair
   int muted = 0;   // code of ours under way
   int backward_depth = 0;
   uint64_t sequence = 0;  // of the record under way, and the record
@@ -129,15 +138,16 @@ inline Told told_as(const char* name) {
   return std::strstr(name, "::") != nullptr ? Told::kOperator : Told::kOther;
 }
 
+inline bool is_collective(const char* name) { return std::strncmp(name, "c10d::", 6) == 0; }
+
 inline const Called& called(Watcher& watcher, const char* name) {
   // The address of a name is torch's own for operators; its first bytes tell if it was used again.
-  uint64_t start = 0;
-  std::memcpy(&start, name, strnlen(name, sizeof start));
   Called& known = watcher.operators[name];
-  if (known.number != 0 && known.start == start) return known;
+  if (known.is(name)) return known;
   const Told as = told_as(name);
   known = {as == Told::kOperator ? names().number_of(kNameOperator, name) : ~0u, as,
-           is_of_torch(name), start};
+           is_of_torch(name), is_collective(name)};
+  std::memcpy(known.start, name, strnlen(name, Called::kKept));
   return known;
 }
 
@@ -152,19 +162,29 @@ inline uint32_t text_number(Watcher& watcher, const char* name) {
   return known;
 }
 
-inline const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
-  for (const c10::IValue& value : values) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) return &value.toTensor();
-    } else if (value.isTensorList()) {
-      const auto list = value.toListRef();
-      if (!list.empty() && list[0].isTensor() && list[0].toTensor().defined()) {
-        return &list[0].toTensor();
+// The tensors that an operator is given, of a list only the first.
+struct Given {
+  const at::Tensor* first = nullptr;
+  bool subclass = false;  // whether any has an operator written in Python
+
+  explicit Given(c10::ArrayRef<const c10::IValue> values) {
+    for (const c10::IValue& value : values) {
+      if (value.isTensor()) {
+        add(value.toTensor());
+      } else if (value.isList()) {  // the kind of list takes longer to ask for than to see
+        const auto list = value.toListRef();
+        if (!list.empty() && list[0].isTensor()) add(list[0].toTensor());
       }
     }
   }
-  return nullptr;
-}
+
+ private:
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (first == nullptr) first = &tensor;
+    subclass = subclass || tensor.key_set().has(c10::DispatchKey::Python);
+  }
+};
 
 inline void describe(Record& record, const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
@@ -215,8 +235,6 @@ inline void describe_collective(Record& record, c10::ArrayRef<const c10::IValue>
     return;
   }
 }
-
-inline bool is_collective(const char* name) { return std::strncmp(name, "c10d::", 6) == 0; }
 
 inline bool is_transport(const char* name) {
   for (const char* prefix : {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:"}) {
@@ -309,12 +327,13 @@ inline void prefetch(const Record& record) {
   for (size_t line = 0; line < sizeof record; line += 64) __builtin_prefetch(bytes + line, 1);
 }
 
-inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t number_of_name) {
+inline void begin(Watcher& watcher, const at::RecordFunction& fn, const Called& name,
+                  const Given& given) {
   const uint64_t sequence = ring.field(kHeadField).fetch_add(1, std::memory_order_relaxed) + 1;
   Record& record = ring.records[(sequence - 1) & ring.mask];
   record.sequence.store(0, std::memory_order_relaxed);
   std::memset(reinterpret_cast<char*>(&record) + 8, 0, sizeof record - 8);
-  record.op = number_of_name;
+  record.op = name.number;
   record.thread = watcher.thread;
   record.step = static_cast<int32_t>(ring.field(kStepField).load(std::memory_order_relaxed));
   record.phase = watcher.phase;
@@ -332,10 +351,9 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t numbe
           number, at::RecordFunction::currentThreadId(), record.scope, record.site};
     }
   }
-  const auto inputs = fn.inputs();
-  if (const at::Tensor* tensor = first_tensor(inputs)) describe(record, *tensor);
-  if (is_collective(fn.name())) {
-    describe_collective(record, inputs);
+  if (given.first != nullptr) describe(record, *given.first);
+  if (name.collective) {
+    describe_collective(record, fn.inputs());
     if (record.device == 0 && is_waited_for(fn.name())) {
       record.flags |= kWaits;
       waiting().add({fn.name(), &record, sequence});
@@ -349,28 +367,34 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, uint32_t numbe
   prefetch(ring.records[sequence & ring.mask]);
 }
 
-// An operator begins, or what torch tells of as if it were one.
-inline void started(const at::RecordFunction& fn) {
-  Watcher& watcher = here();
-  if (!ring.active.load(std::memory_order_relaxed)) return;
+// Whether a mode, or a hook that packs what autograd saves, may run any Python inside an operator:
+// collectives, for one.
+inline bool may_run_python() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+}
+
+// An operator begins, or what torch tells of as if it were one. True if what it does inside is its
+// own affair, which nobody has to be told.
+inline bool started(Watcher& watcher, const at::RecordFunction& fn) {
+  if (!ring.active.load(std::memory_order_relaxed)) return false;
+  const Called& name = called(watcher, fn.name());
   if (watcher.depth != 0) {
     ++watcher.depth;
     Record* record = watcher.record;
-    if (record != nullptr && record->sequence == watcher.sequence) {
-      const Called& name = called(watcher, fn.name());
-      if (name.as == Told::kOperator) record->inner = name.number;
+    if (record != nullptr && record->sequence == watcher.sequence && name.as == Told::kOperator) {
+      record->inner = name.number;
     }
-    return;
-  }
-  const Called& name = called(watcher, fn.name());
-  if (name.as == Told::kOperator) {
+  } else if (name.as == Told::kOperator) {
     ++watcher.depth;
-    watcher.closed = name.of_torch;
-    if (watcher.muted == 0) begin(watcher, fn, name.number);
+    const Given given(fn.inputs());
+    if (watcher.muted == 0) begin(watcher, fn, name, given);
+    return !is_shared(watcher) && name.of_torch && !given.subclass && !may_run_python();
   } else if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
     watcher.backward = is_shared(watcher) ? Backward() : backward_of(watcher, fn.name());
   }
+  return false;
 }
 
 inline void finish(Record* record, uint64_t sequence) {
@@ -380,8 +404,7 @@ inline void finish(Record* record, uint64_t sequence) {
 }
 
 // The line of the operator under way, which nobody else tells.
-inline void note_line() {
-  Watcher& watcher = here();
+inline void note_line(Watcher& watcher) {
   Record* record = watcher.record;
   if (record == nullptr || record->sequence != watcher.sequence) return;
   if (record->node == 0 && record->site == 0 && watcher.backward_depth == 0) {
@@ -389,8 +412,7 @@ inline void note_line() {
   }
 }
 
-inline void ended(const at::RecordFunction& fn) {
-  Watcher& watcher = here();
+inline void ended(Watcher& watcher, const at::RecordFunction& fn) {
   if (!ring.active.load(std::memory_order_relaxed)) return;
   if (watcher.depth == 0) {  // no operator, or one that was under way before something began anew
     const bool engine = watcher.backward_depth > 0 && told_as(fn.name()) == Told::kEngine;
@@ -398,29 +420,12 @@ inline void ended(const at::RecordFunction& fn) {
     return;
   }
   if (--watcher.depth != 0) return;
-  note_line();
+  note_line(watcher);
   Record* record = watcher.record;
   watcher.record = nullptr;
   if (record == nullptr || record->sequence != watcher.sequence) return;
   if (std::uncaught_exceptions() > watcher.exceptions) record->flags |= kRaised;
   if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
-}
-
-// Whether a mode, a tensor subclass or a hook that packs what autograd saves may run any Python
-// inside: collectives, for one.
-inline bool may_run_python(c10::ArrayRef<const c10::IValue> inputs) {
-  if (c10::impl::TorchDispatchModeTLS::any_modes_set()) return true;
-  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return true;
-  const auto is_subclass = [](const c10::IValue& value) {
-    return value.isTensor() && value.toTensor().key_set().has(c10::DispatchKey::Python);
-  };
-  for (const c10::IValue& value : inputs) {
-    if (is_subclass(value)) return true;
-    if (!value.isTensorList()) continue;
-    const auto list = value.toListRef();
-    if (!list.empty() && is_subclass(list[0])) return true;
-  }
-  return false;
 }
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn);
@@ -431,18 +436,16 @@ inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) 
   if (fn.scope() == at::RecordScope::USER_SCOPE) {
     return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
   }
-  started(fn);
   Watcher& watcher = here();
-  if (watcher.depth == 1 && watcher.closed && !may_run_python(fn.inputs())) {
-    watcher.insides.ignore(fn, kCallbacks);
-  }
+  if (started(watcher, fn)) watcher.insides.ignore(fn, kCallbacks);
   return nullptr;
 }
 
 inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (fn.scope() != at::RecordScope::USER_SCOPE) {
-    here().insides.leave(fn, kCallbacks);
-    ended(fn);
+    Watcher& watcher = here();
+    watcher.insides.leave(fn, kCallbacks);
+    ended(watcher, fn);
   } else if (context != nullptr && ring.active.load(std::memory_order_relaxed)) {
     const auto& transport = *static_cast<Transport*>(context);
     finish(transport.record, transport.sequence);

@@ -84,6 +84,17 @@ PyObject* py_describe(PyObject*, PyObject* list) { return describe_tensors(list)
 
 PyObject* py_number(PyObject*, PyObject* tensor) { return only_number(tensor); }
 
+PyObject* py_note_call(PyObject*, PyObject* arguments) {
+  long long step = 0;
+  unsigned long long number = 0;
+  PyObject *args = nullptr, *kwargs = nullptr, *batch = nullptr, *facts = nullptr;
+  if (!PyArg_ParseTuple(arguments, "LKO!O!O!O!", &step, &number, &PyTuple_Type, &args, &PyDict_Type,
+                        &kwargs, &PyList_Type, &batch, &PyDict_Type, &facts)) {
+    return nullptr;
+  }
+  return note_call(step, number, args, kwargs, batch, facts);
+}
+
 PyObject* py_put_batch(PyObject*, PyObject* arguments) {
   long long step = 0;
   PyObject* tensors = nullptr;
@@ -131,9 +142,14 @@ void note_node(int64_t node) {
   record->node = static_cast<uint32_t>(node + 1);
 }
 
-void mute(int by) { here().muted += by; }
-
-const RecorderFunctions functions = {&share, &started, &ended, &note_node, &note_line, &mute};
+const RecorderFunctions functions = {
+    &share,
+    [](const at::RecordFunction& fn) { started(here(), fn); },
+    [](const at::RecordFunction& fn) { ended(here(), fn); },
+    &note_node,
+    [] { note_line(here()); },
+    [](int by) { here().muted += by; },
+};
 
 PyObject* py_link(PyObject*, PyObject*) {
   return PyLong_FromVoidPtr(const_cast<RecorderFunctions*>(&functions));
@@ -213,6 +229,8 @@ PyMethodDef methods[] = {
     {"mute", py_mute, METH_O, "Add to the count of our own code under way in this thread."},
     {"describe", py_describe, METH_O, "Names and tensors as JSON; None if Python is to say."},
     {"number", py_number, METH_O, "The one element of a tensor; None if Python is to find it."},
+    {"note_call", py_note_call, METH_VARARGS,
+     "Write a batch, the random state and the step; returns both lists, or None if Python is to."},
     {"put_batch", py_put_batch, METH_VARARGS, "Write tensors of a step; False if it cannot."},
     {"put_random", py_put_random, METH_O, "Write the host's random state; False if it cannot."},
     {"put_step", py_put_step, METH_VARARGS, "Write the facts of a step; False if it cannot."},
