@@ -292,7 +292,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 def _uses_cuda() -> bool:
     """Tell whether there is any state of a GPU; asking for it would make some."""
-    return torch.cuda.is_initialized()
+    return bool(torch.cuda.is_initialized())
 
 
 def _known(number: Number | None) -> float | None:

@@ -321,6 +321,8 @@ inline Backward backward_of(Watcher& watcher, const char* name) {
   return found;
 }
 
+inline void expect_transports();
+
 // Has the next record brought from memory while the operator runs.
 inline void prefetch(const Record& record) {
   const auto* bytes = reinterpret_cast<const char*>(&record);
@@ -356,6 +358,7 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, const Called& 
     describe_collective(record, fn.inputs());
     if (record.device == 0 && is_waited_for(fn.name())) {
       record.flags |= kWaits;
+      expect_transports();
       waiting().add({fn.name(), &record, sequence});
     }
   }
@@ -433,39 +436,75 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context);
 constexpr Insides::Callbacks kCallbacks{&start, &end};
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
-  if (fn.scope() == at::RecordScope::USER_SCOPE) {
-    return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
-  }
   Watcher& watcher = here();
   if (started(watcher, fn)) watcher.insides.ignore(fn, kCallbacks);
   return nullptr;
 }
 
-inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
-  if (fn.scope() != at::RecordScope::USER_SCOPE) {
-    Watcher& watcher = here();
-    watcher.insides.leave(fn, kCallbacks);
-    ended(watcher, fn);
-  } else if (context != nullptr && ring.active.load(std::memory_order_relaxed)) {
-    const auto& transport = *static_cast<Transport*>(context);
-    finish(transport.record, transport.sequence);
-  }
+inline void end(const at::RecordFunction& fn, at::ObserverContext*) {
+  Watcher& watcher = here();
+  watcher.insides.leave(fn, kCallbacks);
+  ended(watcher, fn);
 }
 
-// What torch is to tell of: everything, or what the capture's observer does not.
-inline void listen(bool on) {
-  static at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
-  if (handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);
-  handle = at::INVALID_CALLBACK_HANDLE;
-  if (!on) return;
-  at::RecordFunctionCallback callback(&start, &end);
-  if (sharing() % 2 != 0) {
-    callback.scopes({at::RecordScope::USER_SCOPE});
-  } else {
-    callback.needsInputs(true).scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
-  }
-  handle = at::addGlobalCallback(callback);
+inline std::unique_ptr<at::ObserverContext> transport_began(const at::RecordFunction& fn) {
+  return is_transport(fn.name()) ? waiting().take(fn.name()) : nullptr;
 }
+
+inline void transport_ended(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context == nullptr || !ring.active.load(std::memory_order_relaxed)) return;
+  const auto& transport = *static_cast<Transport*>(context);
+  finish(transport.record, transport.sequence);
+}
+
+// What torch is to tell of.
+class Listening {
+ public:
+  // Operators, unless the capture's observer tells of them, and transports once there are any.
+  void set(bool on, bool shared) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    on_ = on;
+    drop(operators_);
+    drop(transports_);
+    if (on && !shared) {
+      at::RecordFunctionCallback callback(&start, &end);
+      callback.needsInputs(true).scopes({at::RecordScope::FUNCTION});
+      operators_ = at::addGlobalCallback(callback);
+    }
+    add_transports();
+  }
+  // A collective is about to run. Most programs have none, and each thing that torch is to tell of
+  // costs them time wherever autograd's engine comes to a node.
+  void expect_transports() {
+    if (expected_.exchange(true)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    add_transports();
+  }
+
+ private:
+  static void drop(at::CallbackHandle& handle) {
+    if (handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);
+    handle = at::INVALID_CALLBACK_HANDLE;
+  }
+  void add_transports() {
+    if (!on_ || !expected_ || transports_ != at::INVALID_CALLBACK_HANDLE) return;
+    at::RecordFunctionCallback callback(&transport_began, &transport_ended);
+    transports_ = at::addGlobalCallback(callback.scopes({at::RecordScope::USER_SCOPE}));
+  }
+
+  std::mutex mutex_;
+  std::atomic<bool> expected_{false};
+  bool on_ = false;
+  at::CallbackHandle operators_ = at::INVALID_CALLBACK_HANDLE;
+  at::CallbackHandle transports_ = at::INVALID_CALLBACK_HANDLE;
+};
+
+inline Listening& listening() {
+  static auto* all = new Listening();
+  return *all;
+}
+
+inline void expect_transports() { listening().expect_transports(); }
 
 inline bool& observing() {
   static bool on = false;
@@ -473,13 +512,13 @@ inline bool& observing() {
 }
 
 inline void observe(bool on) {
-  if (on != observing()) listen(observing() = on);
+  if (on != observing()) listening().set(observing() = on, sharing() % 2 != 0);
 }
 
 inline void share(bool on) {
   if (on == (sharing() % 2 != 0)) return;
   ++sharing();
-  listen(observing());
+  listening().set(observing(), on);
 }
 
 }  // namespace opscope
