@@ -29,11 +29,27 @@ _users = 0
 
 def uninterrupted(function: Callable[P, R]) -> Callable[P, R]:
     """Have handlers wait until this function, which must not wait for anybody, has returned."""
+    return _uninterrupted(function, None)
 
+
+def forgiving(
+    report: Callable[[Exception], None],
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Do the same to a function, and have what fails in it reported; training goes on."""
+    return lambda function: _uninterrupted(function, report)
+
+
+def _uninterrupted(
+    function: Callable[P, R], report: Callable[[Exception], R] | None
+) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except Exception as error:
+            if report is None or is_of_script(error):
+                raise
+            return report(error)
         finally:
             if _waiting:
                 _call_waiting(sys._getframe(1))

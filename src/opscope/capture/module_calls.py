@@ -11,7 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from opscope.capture.guards import quiet
-from opscope.capture.recognising import arguments, fake_mode, has_parameters
+from opscope.capture.recognising import (
+    arguments,
+    compiler,
+    dynamo_compiling,
+    fake_mode,
+    has_parameters,
+)
 from opscope.capture.stacks import place_of
 from opscope.capture.thread_state import EVAL, FORWARD, OPTIMIZER, ThreadState
 from opscope.capture.torch_program import TorchProgram, say_compiled
@@ -19,7 +25,6 @@ from opscope.capture.updates import optimizers_stepping
 from opscope.events import Outside
 from opscope.interruptions import uninterrupted
 
-_compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 
 
@@ -36,7 +41,7 @@ class ModuleCalls:
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling() or not program.follows_modules:
+            if dynamo_compiling() or compiler._is_compiling_flag or not program.follows_modules:
                 return original(self, *args, **kwargs)
             state = local.state
             parent = state.scope

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+compiler, dynamo_compiling = torch.compiler, torch.compiler.is_dynamo_compiling
+"""A call is followed where `dynamo_compiling()` and `compiler._is_compiling_flag` are false: that
+is what `torch.compiler.is_compiling()` says, which takes two calls more each time."""
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 

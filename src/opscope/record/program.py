@@ -24,6 +24,8 @@ from torch.optim.optimizer import (
 from opscope.capture.direct_calls import see_direct_calls
 from opscope.capture.patches import Patches
 from opscope.capture.recognising import (
+    compiler,
+    dynamo_compiling,
     ends_in_gradients,
     fake_mode,
     find_optimizers,
@@ -32,19 +34,16 @@ from opscope.capture.recognising import (
 from opscope.capture.scopes import Scope
 from opscope.capture.stacks import place_of
 from opscope.capture.steps import StepClock
-from opscope.interruptions import (
-    hear_at_once,
-    is_of_script,
-    postpone_handlers,
-    uninterrupted,
-)
+from opscope.interruptions import forgiving, hear_at_once, postpone_handlers
 from opscope.messages import say_once
 from opscope.names import ROOT
 from opscope.native import shared
 from opscope.record.ring import Ring
 from opscope.record.step_facts import StepFactsRecorder
 
-_compiling = torch.compiler.is_compiling
+
+def _tell(error: Exception) -> None:
+    say_once(f"the recorder cannot note everything: {type(error).__name__}: {error}")
 
 
 class _ThreadScope:
@@ -74,6 +73,7 @@ class Program:
         self._facts = facts
         self._enter: Callable[[int], int] = writer.enter
         self._leave: Callable[[int], object] = getattr(writer, "leave", writer.enter)
+        self._phase: Callable[[int], int] = writer.phase
         self._root = Scope(ROOT, None, "")
         self._numbers: dict[Scope, int] = {}
         self._threads = _Threads(self._root)
@@ -140,7 +140,7 @@ class Program:
 
         # Called `self` as in torch, whose profiler needs that: see capture/module_calls.py.
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if _compiling():
+            if dynamo_compiling() or compiler._is_compiling_flag:
                 return original(self, *args, **kwargs)
             state = threads.here
             if state.depth and not program.finds_scopes:
@@ -150,7 +150,7 @@ class Program:
             if scope is None or scope.module() is not self:
                 scope = parent.child(self, True)
             if state.depth == 0:
-                program._guarded(program._enter_outermost, self, args, kwargs)
+                program._enter_outermost(self, args, kwargs)
             number = numbers.get(scope)
             if number is None:
                 number = program._number_of(scope)
@@ -166,16 +166,7 @@ class Program:
 
         return functools.wraps(original)(__call__)
 
-    @uninterrupted
-    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
-        """Whatever fails on our side is told once."""
-        try:
-            function(*args)
-        except Exception as error:
-            if is_of_script(error):
-                raise
-            say_once(f"the recorder cannot note everything: {type(error).__name__}: {error}")
-
+    @forgiving(_tell)
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         if self._threads.here.backward_depth or fake_mode() is not None:
             return
@@ -183,25 +174,30 @@ class Program:
         if not has_parameters(module):
             return
         self._clock.network_called(lambda: (id(module), *place_of(sys._getframe())), trains)
-        self._writer.phase(shared.FORWARD if trains else shared.EVAL)
+        self._phase(shared.FORWARD if trains else shared.EVAL)
         if self._in_setup:
             self._in_setup = False
             self.on_network()
         add = self._facts.add_call if trains else self._facts.add_evaluated
         add(args, kwargs)
-        self._find_device()
+        if self._facts.uses_cuda:
+            self._follow_device()
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            before = self._writer.phase(shared.DATA)
+            before = self._phase(shared.DATA)
             try:
                 batch = original(iterator)
             finally:
-                self._writer.phase(before)
-            self._guarded(self._facts.add_call, (batch,), {})
+                self._phase(before)
+            self._note_batch(batch)
             return batch
 
         return __next__
+
+    @forgiving(_tell)
+    def _note_batch(self, batch: Any) -> None:
+        self._facts.add_call((batch,), {})
 
     # ------------------------------------------------------------------ backward and optimizers
 
@@ -209,42 +205,57 @@ class Program:
         def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
             state = self._threads.here
             if not state.backward_depth and kwargs.get("accumulate_grad"):
-                self._guarded(self._facts.add_losses, roots)
-                self._find_device()
+                self._note_losses(roots)
             state.backward_depth += 1
-            before = self._writer.phase(shared.BACKWARD)
+            before = self._phase(shared.BACKWARD)
             try:
                 return original(roots, *args, **kwargs)
             finally:
-                self._writer.phase(before)
+                self._phase(before)
                 state.backward_depth -= 1
                 if not state.backward_depth:
                     if ends_in_gradients(args, kwargs) and fake_mode() is None:
                         self._clock.backward_ended()
-                    self._mark_device()
+                    if self._device is not None:
+                        self._mark_device()
 
         return run_backward
+
+    @forgiving(_tell)
+    def _note_losses(self, roots: Any) -> None:
+        self._facts.add_losses(roots)
+        if self._facts.uses_cuda:
+            self._follow_device()
 
     def _clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
             norm = original(*args, **kwargs)
-            self._guarded(self._facts.add_norm, norm)
+            self._note_norm(norm)
             return norm
 
         return clip_grad_norm_
 
+    @forgiving(_tell)
+    def _note_norm(self, norm: Any) -> None:
+        self._facts.add_norm(norm)
+
     def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._guarded(self._facts.add_rates, optimizer)
-        self._mark_device()
+        self._note_rates(optimizer)
         if self._threads.here.depth == 0:
             scope = self._root.optimizer(optimizer, True)
-            self._writer.enter(self._number_of(scope))
-        self._writer.phase(shared.OPTIMIZER)
+            self._enter(self._numbers.get(scope) or self._number_of(scope))
+        self._phase(shared.OPTIMIZER)
+
+    @forgiving(_tell)
+    def _note_rates(self, optimizer: Optimizer) -> None:
+        self._facts.add_rates(optimizer)
+        if self._device is not None:
+            self._mark_device()
 
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._threads.here.depth == 0:
             self._leave(0)
-        self._writer.phase(shared.FORWARD)
+        self._phase(shared.FORWARD)
         self._clock.stepped(optimizer)
 
     def _optimizer_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -272,24 +283,24 @@ class Program:
 
     # ------------------------------------------------------------------ steps
 
+    @forgiving(_tell)
     def _end_step(self, skipped: bool) -> None:
-        self._guarded(self._finish_step)
-
-    def _finish_step(self) -> None:
-        self._facts.end()
-        self._find_device()
         ended, self._step = self._step, self._step + 1
+        self._facts.end()
+        if self._facts.uses_cuda:
+            self._follow_device()
         self._facts.begin(self._step)
         self.on_step_end(ended)
 
-    def _find_device(self) -> None:
-        if self._device is None and torch.cuda.is_initialized():
+    def _follow_device(self) -> None:
+        if self._device is None:
             self._device = DeviceMarks(self._ring)
         self._mark_device()
 
+    @forgiving(_tell)
     def _mark_device(self) -> None:
         if self._device is not None:
-            self._guarded(self._device.mark)
+            self._device.mark()
 
 
 class DeviceMarks:

@@ -118,7 +118,9 @@ class Ring:
 
     def add_statistics(self, step: int, text: str) -> None:
         """Statistics of a step have come, as JSON, before its other facts or after them."""
-        _keep(self._statistics, step, text)
+        self._statistics[step] = text
+        if len(self._statistics) > _LATE:
+            self._statistics.popitem(last=False)
         if step < self["step"]:
             self.write_statistics(step)
 
@@ -132,7 +134,10 @@ class Ring:
 
         Facts are encoded once where they are found, and a step's are written several times.
         """
-        _keep(self._written, step, (number, facts))
+        written = self._written
+        written[step] = number, facts
+        if len(written) > _LATE:
+            written.popitem(last=False)
         statistics = self._statistics.get(step)
         if self.native is not None and self.native.put_step(number, facts, statistics):
             return
@@ -162,13 +167,6 @@ class Ring:
             to += size
         self[f"{name}_used"] = to - self.address - at
         return True
-
-
-def _keep(kept: OrderedDict[int, Any], step: int, found: Any) -> None:
-    """Keep something of a step, and forget the oldest."""
-    kept[step] = found
-    while len(kept) > _LATE:
-        kept.popitem(last=False)
 
 
 def _fitting(texts: list[str], room: int) -> bytes:

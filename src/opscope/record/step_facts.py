@@ -111,7 +111,11 @@ class StepFactsRecorder:
         self._resident_at = -_RESIDENT_S
         self._losses: list[Number] = []
         self._norm: Number | None = None
+        self._waits = False
+        """True if numbers of the step under way are on their way."""
         self._late: list[_Late] = []
+        self.uses_cuda = False
+        """True once there is any state of a GPU; asking for it would make some."""
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.batch: list[tuple[str, Tensor]] = []
         """The tensors of the last batch, kept until the next."""
@@ -122,15 +126,19 @@ class StepFactsRecorder:
 
     def begin(self, step: int) -> None:
         """Begin the facts of a step."""
-        self._ring["step"] = step
-        self._step = step
+        self._ring["step"] = self._step = step
         self._facts = {"step": str(step), "time": f"{time.time():.3f}"}
-        self._losses, self._norm = [], None
+        self._losses, self._norm, self._waits = [], None, False
         self._began = time.perf_counter()
+        self._look_for_cuda()
+
+    def _look_for_cuda(self) -> None:
+        self.uses_cuda = self.uses_cuda or bool(torch.cuda.is_initialized())
 
     def add_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the batch that a network is called with."""
-        if self._native is not None and "batch" not in self._facts and not _uses_cuda():
+        self._look_for_cuda()
+        if self._native is not None and "batch" not in self._facts and not self.uses_cuda:
             found = self._native.note_call(
                 self._step, self._number, args, kwargs, self.batch, self._facts
             )
@@ -189,12 +197,11 @@ class StepFactsRecorder:
 
     def _put_random(self) -> None:
         """Write the states of torch's generators; those of others take too long."""
-        with_cuda = _uses_cuda()
-        if self._native is not None and not with_cuda and self._native.put_random(self._step):
+        if self._native is not None and not self.uses_cuda and self._native.put_random(self._step):
             return
         with self.quietly():
             states = [("torch", torch.get_rng_state())]
-            if with_cuda and not torch.cuda.is_current_stream_capturing():
+            if self.uses_cuda and not torch.cuda.is_current_stream_capturing():
                 states.append(("cuda", torch.cuda.get_rng_state()))
             self._put("random", states)
 
@@ -220,6 +227,7 @@ class StepFactsRecorder:
             return value
         with self.quietly():
             if given.numel() == 1 and given.layout == torch.strided:
+                self._waits = True
                 return PendingNumber.of(given)
         return None
 
@@ -232,18 +240,25 @@ class StepFactsRecorder:
 
     def end(self) -> None:
         """Write the facts of the step, which is over."""
-        facts = self._facts
+        facts, losses, norm = self._facts, self._losses, self._norm
         now = time.perf_counter()
         facts["seconds"] = f"{now - self._began:.6f}"
-        facts["rss"] = self._resident_memory(now)
-        if _uses_cuda():
+        if now - self._resident_at >= _RESIDENT_S:
+            self._resident = str(int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE)
+            self._resident_at = now
+        facts["rss"] = self._resident
+        if self.uses_cuda:
             held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
             facts["allocated"], facts["peak"] = str(held["current"]), str(held["peak"])
-        late = _Late(self._step, self._number, facts, self._losses, self._norm)
         if self._late:
             self._late = [each for each in self._late if not self._settle(each)]
-        if not self._settle(late):
-            self._late.append(late)
+        if self._waits:
+            late = _Late(self._step, self._number, facts, losses, norm)
+            if not self._settle(late):
+                self._late.append(late)
+        else:
+            _add_numbers(facts, losses, norm)  # type: ignore[arg-type]  # which are known
+            self._ring.put_step(self._step, self._number, facts)
         self._number += 1
 
     def _settle(self, late: _Late) -> bool:
@@ -254,21 +269,11 @@ class StepFactsRecorder:
         losses = [_known(loss) for loss in late.losses]
         norm = _known(late.norm)
         is_whole = None not in losses and (late.norm is None or norm is not None)
-        if losses:
-            late.facts["loss"] = _text(losses)
-        if norm is not None:
-            late.facts["gradient_norm"] = _text([norm])
+        _add_numbers(late.facts, losses, norm)
         if is_whole or not late.is_written:
             self._ring.put_step(late.step, late.number, late.facts)
             late.is_written = True
         return is_whole or late.number + _PATIENCE < self._number
-
-    def _resident_memory(self, now: float) -> str:
-        """The memory of the process, as it was a short while ago where steps are quick."""
-        if now - self._resident_at >= _RESIDENT_S:
-            self._resident = str(int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE)
-            self._resident_at = now
-        return self._resident
 
     def close(self) -> None:
         """Let go of everything."""
@@ -290,9 +295,11 @@ def _is_plain(tensor: Tensor) -> bool:
         return False
 
 
-def _uses_cuda() -> bool:
-    """Tell whether there is any state of a GPU; asking for it would make some."""
-    return bool(torch.cuda.is_initialized())
+def _add_numbers(facts: dict[str, str], losses: Sequence[float | None], norm: float | None) -> None:
+    if losses:
+        facts["loss"] = _text(losses)
+    if norm is not None:
+        facts["gradient_norm"] = _number_text(norm)
 
 
 def _known(number: Number | None) -> float | None:

@@ -11,6 +11,7 @@
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <dlfcn.h>
@@ -41,6 +42,24 @@ inline Forward* forwards() {
 
 struct Backward {
   uint32_t name = 0, scope = 0, site = 0;
+};
+
+// What an operator is given, for as long as it runs. A tensor that only Python holds takes the
+// interpreter's lock whenever C++ begins to hold it too or ceases to, which torch does several times
+// within an operator, and once for us; while it is held here it takes it twice in all.
+class Held {
+ public:
+  void hold(c10::ArrayRef<const c10::IValue> values) {
+    for (const c10::IValue& value : values) {
+      const bool of_python = value.isTensor() && value.toTensor().use_count() == kByPythonAndTorch;
+      if (of_python || value.isTensorList()) values_.push_back(value);
+    }
+  }
+  void let_go() { values_.clear(); }
+
+ private:
+  static constexpr size_t kByPythonAndTorch = 2;
+  c10::SmallVector<c10::IValue, 8> values_;
 };
 
 struct NumberHash {
@@ -88,6 +107,7 @@ struct Watcher {
   FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
   Insides insides;
+  Held held;
 };
 
 inline std::atomic<uint64_t>& generation() {
@@ -117,6 +137,7 @@ inline Watcher& renew(Watcher*& watcher) {
   watcher->sharing = sharing().load();
   watcher->depth = watcher->backward_depth = 0;
   watcher->record = nullptr;
+  watcher->held.let_go();
   return *watcher;
 }
 
@@ -392,7 +413,10 @@ inline bool started(Watcher& watcher, const at::RecordFunction& fn) {
     ++watcher.depth;
     const Given given(fn.inputs());
     if (watcher.muted == 0) begin(watcher, fn, name, given);
-    return !is_shared(watcher) && name.of_torch && !given.subclass && !may_run_python();
+    const bool own_affair =
+        !is_shared(watcher) && name.of_torch && !given.subclass && !may_run_python();
+    if (own_affair) watcher.held.hold(fn.inputs());
+    return own_affair;
   } else if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
     watcher.backward = is_shared(watcher) ? Backward() : backward_of(watcher, fn.name());
@@ -416,6 +440,7 @@ inline void note_line(Watcher& watcher) {
 }
 
 inline void ended(Watcher& watcher, const at::RecordFunction& fn) {
+  if (watcher.depth <= 1) watcher.held.let_go();
   if (!ring.active.load(std::memory_order_relaxed)) return;
   if (watcher.depth == 0) {  // no operator, or one that was under way before something began anew
     const bool engine = watcher.backward_depth > 0 && told_as(fn.name()) == Told::kEngine;
