@@ -38,6 +38,8 @@ PHASES = (
 
 KEPT_NUMBERS = shared.KEPT_NUMBERS
 """More numbers than these at once were not made by one operator: they were not watched."""
+_FORWARD_NUMBERS = 4 * KEPT_NUMBERS
+"""So many of the latest numbers are kept at least: a backward may come long after its forward."""
 
 
 def _started_by_python() -> bool:
@@ -108,8 +110,12 @@ class ThreadState:
         return None
 
     def forget_old_numbers(self) -> None:
-        """Keep the latest numbers only, so that a long run does not grow."""
-        surplus = len(self.node_of_number) - 8 * KEPT_NUMBERS
-        if surplus > 0:
+        """Keep the latest numbers only, so that a long run does not grow.
+
+        What is kept is moved, which costs as much as a small step: not in each of them.
+        """
+        count = len(self.node_of_number)
+        if count > 2 * _FORWARD_NUMBERS:
+            surplus = count - _FORWARD_NUMBERS
             del self.node_of_number[:surplus]
             self.number_base += surplus
