@@ -62,33 +62,33 @@ struct Call : at::ObserverContext {
 
   // There is one for every operator: their memory is used again.
   static void* operator new(size_t size) {
-    auto& free = pool().free;
-    if (free.empty()) return ::operator new(size);
-    void* memory = free.back();
-    free.pop_back();
-    return memory;
+    Thread& thread = here();
+    if (thread.spare_count == 0) return ::operator new(size);
+    return thread.spare[--thread.spare_count];
   }
   static void operator delete(void* memory) {
-    auto& free = pool().free;
-    if (free.size() < 16) {
-      free.push_back(memory);
+    Thread& thread = here();
+    if (thread.keeping == Thread::Keeping::kNotYet) {
+      static thread_local SpareMemory until_the_end;
+      (void)until_the_end;
+      thread.keeping = Thread::Keeping::kNow;
+    }
+    if (thread.keeping == Thread::Keeping::kNow && thread.spare_count < std::size(thread.spare)) {
+      thread.spare[thread.spare_count++] = memory;
     } else {
       ::operator delete(memory);
     }
   }
 
  private:
-  struct Pool {
-    std::vector<void*> free;
-    ~Pool() {
-      for (void* memory : free) ::operator delete(memory);
-      free.clear();
+  // Gives it back when the thread ends.
+  struct SpareMemory {
+    ~SpareMemory() {
+      Thread& thread = here();
+      while (thread.spare_count != 0) ::operator delete(thread.spare[--thread.spare_count]);
+      thread.keeping = Thread::Keeping::kNoLonger;
     }
   };
-  static Pool& pool() {
-    static thread_local Pool memory;
-    return memory;
-  }
 };
 
 inline Arguments all(const std::vector<c10::IValue>& values) {

@@ -156,6 +156,7 @@ PyObject* py_begin(PyObject*, PyObject* arguments) {
     hook->step = step;
     hook->last_pass = 0;
     hook->repeats = false;
+    hook->real_time = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
     hook->changes.clear();
     hook->crossings.clear();
     return none();

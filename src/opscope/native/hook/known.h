@@ -73,7 +73,7 @@ struct Memory {
 // would be made in memory that is in no cache.
 class KnownMap {
  public:
-  KnownMap() : entries_(1024) {}
+  KnownMap() : entries_(256) {}
   ~KnownMap() { clear(); }
   KnownMap(const KnownMap&) = delete;
   KnownMap& operator=(const KnownMap&) = delete;

@@ -23,10 +23,17 @@ inline uint64_t count_at(const char* record, size_t offset) {
   return count;
 }
 
-inline int64_t now_us() {
+inline int64_t clock_ns(clockid_t which) {
   timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{1000000} * now.tv_sec + now.tv_nsec / 1000;
+  clock_gettime(which, &now);
+  return int64_t{1000000000} * now.tv_sec + now.tv_nsec;
+}
+
+// When the operator under way began; the recorder has asked the clock just before.
+inline int64_t moment_us() {
+  const uint64_t began = here().began;
+  return (began != 0 ? static_cast<int64_t>(began) + hook->real_time : clock_ns(CLOCK_REALTIME)) /
+         1000;
 }
 
 inline bool is_held(const at::Tensor& tensor) {
@@ -64,7 +71,7 @@ inline void note_moment(const Call& call) {
   auto& moments = hook->rows.moments;
   moments.push_back(call.index);
   moments.push_back(stream);
-  moments.push_back(now_us());
+  moments.push_back(moment_us());
 }
 
 // Whether an output on a GPU has the numbers of the first input, in a wider type. (On a CPU it is

@@ -53,6 +53,24 @@ inline FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHas
   return *all;
 }
 
+// Whether an operator returns just those tensors that it writes to, as those in place do.
+inline bool returns_written(const c10::FunctionSchema& schema) {
+  std::vector<const c10::AliasInfo*> written;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const c10::AliasInfo* alias = argument.alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    if (argument.type()->kind() != c10::TypeKind::TensorType) return false;
+    written.push_back(alias);
+  }
+  const auto& returns = schema.returns();
+  if (returns.empty() || returns.size() != written.size()) return false;
+  for (size_t i = 0; i < returns.size(); ++i) {
+    const c10::AliasInfo* alias = returns[i].alias_info();
+    if (alias == nullptr || alias->beforeSets() != written[i]->beforeSets()) return false;
+  }
+  return true;
+}
+
 // Asks Python what there is to know of an operator; the interpreter lock is held.
 inline const Operator* learn(const c10::OperatorHandle& handle) {
   std::unique_ptr<Operator>& op = operators()[&handle.schema()];
@@ -92,6 +110,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
     const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));
     op->mutated.at(static_cast<size_t>(at)) = 1;
   }
+  op->returns_written = returns_written(handle.schema());
   for (const c10::DispatchKey key : c10::autocast_dispatch_keyset) {
     if (handle.hasKernelForDispatchKey(key)) op->casting = op->casting.add(key);
   }
@@ -292,12 +311,13 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context);
 constexpr Insides::Callbacks kCallbacks{&start, &end};
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
-  ++here().told;
-  if (shares_with_recorder()) recorder().functions->started(fn);
+  Thread& thread = here();
+  ++thread.told;
+  thread.began = shares_with_recorder() ? recorder().functions->started(fn) : 0;
   std::unique_ptr<Call> call = begin_call(fn);
-  if (call == nullptr || call->hidden) leave_out_outputs(fn);
+  if (call == nullptr || call->hidden || call->op->returns_written) leave_out_outputs(fn);
   if (call != nullptr && !call->above && call->op->of_torch) {
-    here().insides.ignore(fn, kCallbacks);
+    thread.insides.ignore(fn, kCallbacks);
   }
   return call;
 }
@@ -374,17 +394,25 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   Call& call = *static_cast<Call*>(context);
   const Leaving leaving(call);
   if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
-  const Arguments results = last(all(fn.outputs()), call.op->returns);
-  const bool raised =
-      std::uncaught_exceptions() > call.exceptions || results.size() < call.op->returns;
+  const Arguments results =
+      call.op->returns_written ? Arguments() : last(all(fn.outputs()), call.op->returns);
+  const bool lacks_results = !call.op->returns_written && results.size() < call.op->returns;
+  const bool raised = std::uncaught_exceptions() > call.exceptions || lacks_results;
   PyObject* node = call.node.get();  // which capture keeps
+  bool has_nan = false, done = false;
   with_python([&] {
     conclude(call, results, raised);
     call.release();
+    done = are_brief(call.jobs);
+    if (done) {
+      run(call.jobs, hook->rows.row);
+      if (has_bad(call, has_nan)) raise_alarm(call, node, collect_outputs(call, results), has_nan);
+      call.tensors.clear();  // whoever only Python holds is given back with its lock
+    }
     prefetch_parts_of_next();
   });
+  if (done) return;
   run(call.jobs, hook->rows.row);
-  bool has_nan = false;
   if (has_bad(call, has_nan)) {
     with_python([&] { raise_alarm(call, node, collect_outputs(call, results), has_nan); });
   }

@@ -59,6 +59,19 @@ inline Ref checked(PyObject* made) {
   return Ref::take(made);
 }
 
+// The value of a Python integer, most of which are small.
+inline long small_number(PyObject* object) {
+#if PY_VERSION_HEX >= 0x030C0000
+  const auto* number = reinterpret_cast<const PyLongObject*>(object);
+  if (PyUnstable_Long_IsCompact(number)) return PyUnstable_Long_CompactValue(number);
+#else
+  const Py_ssize_t size = Py_SIZE(object);
+  if (size == 0) return 0;
+  if (size == 1) return reinterpret_cast<const PyLongObject*>(object)->ob_digit[0];
+#endif
+  return PyLong_AsLong(object);
+}
+
 // A name in the __slots__ of a class: where it is in its objects.
 class Slot {
  public:
@@ -80,7 +93,7 @@ class Slot {
     PyObject* old = std::exchange(place(object), value);
     Py_XDECREF(old);
   }
-  long number(PyObject* object) const { return PyLong_AsLong(place(object)); }
+  long number(PyObject* object) const { return small_number(place(object)); }
   void set_number(PyObject* object, long value) const {
     set_new(object, PyLong_FromLong(value));
   }

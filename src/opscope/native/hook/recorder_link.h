@@ -11,7 +11,7 @@ namespace opscope {
 
 struct RecorderFunctions {
   void (*share)(bool);  // from here on the next two are called, or not any more
-  void (*started)(const at::RecordFunction&);
+  uint64_t (*started)(const at::RecordFunction&);  // when that was, if it has a record
   void (*ended)(const at::RecordFunction&);
   void (*note_node)(int64_t);  // of the operator under way
   void (*note_line)();         // the operator under way will have no node

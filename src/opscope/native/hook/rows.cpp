@@ -11,6 +11,7 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kOneThread = int64_t{1} << 18;
+constexpr int64_t kBrief = int64_t{1} << 15;  // elements
 constexpr size_t kKindsRemembered = 4096;
 
 // What the kernels can read as it lies in memory; everything else goes to Python, which says what
@@ -51,6 +52,12 @@ void run(const Jobs& jobs, RowFunction row) {
   for (const Job& job : jobs) fill(*job.tensor, job.record, row);
 }
 
+bool are_brief(const Jobs& jobs) {
+  int64_t elements = 0;
+  for (const Job& job : jobs) elements += job.tensor->numel();
+  return elements <= kBrief;
+}
+
 char* RowBook::take() {
   if (cursor[kNext] == cursor[kEnd]) checked(PyObject_CallNoArgs(advance.get()));
   char* record = reinterpret_cast<char*>(cursor[kAddress] + cursor[kNext]);
@@ -58,10 +65,10 @@ char* RowBook::take() {
   return record;
 }
 
-int64_t RowBook::kind_of(const at::TensorBase& tensor, const Seen& mine) {
+int32_t RowBook::kind_of(const at::TensorBase& tensor, uint64_t layout, const Seen& mine) {
   const auto sizes = tensor.sizes();
   const auto dtype = tensor.scalar_type();
-  if (mine.kind >= 0 && mine.dtype == dtype && sizes.equals(mine.sizes)) return mine.kind;
+  if (mine.kind >= 0 && mine.dtype == dtype && mine.layout == layout) return mine.kind;
   std::string key(1, static_cast<char>(dtype));
   key.append(reinterpret_cast<const char*>(sizes.data()), sizes.size() * sizeof(int64_t));
   if (auto found = kinds_.find(key); found != kinds_.end()) return found->second;
@@ -72,7 +79,7 @@ int64_t RowBook::kind_of(const at::TensorBase& tensor, const Seen& mine) {
   }
   const std::string& name = dtype_names.at(static_cast<size_t>(dtype));
   Ref number = checked(PyObject_CallFunction(kind_number.get(), "sO", name.c_str(), shape.get()));
-  return kinds_[std::move(key)] = PyLong_AsLongLong(number.get());
+  return kinds_[std::move(key)] = static_cast<int32_t>(PyLong_AsLong(number.get()));
 }
 
 char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& tensor,
@@ -83,7 +90,8 @@ char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& t
                                   place.call, place.side, slot, object.get(), source));
     return nullptr;
   }
-  const int64_t kind = kind_of(tensor, mine);
+  const uint64_t layout = layout_number(tensor);
+  const int32_t kind = kind_of(tensor, layout, mine);
   char* record = take();
   Head head{};
   head.side = place.side;
@@ -119,8 +127,7 @@ char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& t
   mine.epoch = epoch;
   mine.data = tensor.unsafeGetTensorImpl()->data();
   mine.dtype = tensor.scalar_type();
-  mine.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  mine.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  mine.layout = layout;
   mine.kind = kind;
   mine.record = record;
   mine.filled = filled;

@@ -22,20 +22,34 @@ namespace opscope {
 using RowFunction = int (*)(const void*, int, int, const int64_t*, const int64_t*, int,
                             const double*, uint64_t*, void*);
 
+// Sizes and strides as one number, which is another for others.
+inline uint64_t layout_number(const at::TensorBase& tensor) {
+  uint64_t number = static_cast<uint64_t>(tensor.dim());
+  for (const auto part : {tensor.sizes(), tensor.strides()}) {
+    for (const int64_t each : part) {
+      number = (number ^ static_cast<uint64_t>(each)) * 0x9e3779b97f4a7c15u;
+      number ^= number >> 29;
+    }
+  }
+  return number;
+}
+
 // A row of the current epoch, and the tensor it is of; between epochs only `kind` means something.
-struct Seen {
+// There is one per output, in one line of the cache each: a step goes through all of them.
+struct alignas(64) Seen {
   uint64_t epoch = 0;
   const void* data = nullptr;
-  c10::ScalarType dtype = c10::ScalarType::Undefined;
-  c10::SmallVector<int64_t, 4> sizes, strides;
-  int64_t kind = -1;  // the number of this dtype with these sizes
+  uint64_t layout = 0;
   char* record = nullptr;
-  bool filled = false;  // otherwise a device is still at it
   uint64_t clock = 0;   // when it was read, counted in writes
   int64_t call = 0;     // and in calls of the step, for outputs
   int64_t made_in = -1;  // the call that made the tensor what it is
+  int32_t kind = -1;  // the number of this dtype with these sizes
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  bool filled = false;  // otherwise a device is still at it
   bool blank = false;   // whether it was filled with one number: memory for others to write to
 };
+static_assert(sizeof(Seen) == 64);
 
 // A row to be computed when the interpreter lock is released.
 struct Job {
@@ -72,8 +86,7 @@ class RowBook {
 
   bool is_row_of(const Seen& seen, const at::TensorBase& tensor) const {
     return seen.epoch == epoch && !was_written(tensor, seen.clock) && seen.data == tensor.unsafeGetTensorImpl()->data() &&
-           seen.dtype == tensor.scalar_type() && tensor.sizes().equals(seen.sizes) &&
-           tensor.strides().equals(seen.strides);
+           seen.dtype == tensor.scalar_type() && seen.layout == layout_number(tensor);
   }
 
   CudaLane* lane_of(const at::TensorBase& tensor) const {
@@ -108,15 +121,17 @@ class RowBook {
     const uint64_t* found = written_.find(tensor.storage().data());
     return found != nullptr && *found > since;
   }
-  int64_t kind_of(const at::TensorBase& tensor, const Seen& mine);
+  int32_t kind_of(const at::TensorBase& tensor, uint64_t layout, const Seen& mine);
   char* take();
 
   std::unordered_map<PyObject*, Seen> outside_;
   FlatMap<const void*, uint64_t, AddressHash> written_;  // by where the storage begins
   uint64_t clock_ = 0;
-  std::unordered_map<std::string, int64_t> kinds_;
+  std::unordered_map<std::string, int32_t> kinds_;
 };
 
 void run(const Jobs& jobs, RowFunction row);
+// Whether that takes a few microseconds only.
+bool are_brief(const Jobs& jobs);
 
 }  // namespace opscope

@@ -35,6 +35,7 @@ struct Operator {
   c10::OperatorHandle handle;
   Ref object;  // its opscope.capture.operators.Operator
   Kind kind = kGeneral;
+  bool returns_written = false;  // what it returns is what it has written to, in that order
   bool ignored = true, nested = false, writes = false, view = false, same_elements = false,
        converts = false, fills = false, asynchronous = false, fresh = false, only_python = false,
        of_torch = false, with_autograd = false;
@@ -142,6 +143,7 @@ struct Hook {
   int64_t base = 0;             // more than any call before this step
   bool repeats = false;         // whether a node was called twice in this step
   std::vector<int64_t> changes, crossings;  // see opscope/calls.py
+  int64_t real_time = 0;  // ns that the clock of the day is ahead of the one that only goes on
   int64_t further_size = 0;     // how many sources there are in `further`
   int64_t* marks = nullptr;     // of call sites: see capture/thread_state.py
   std::deque<NodeFacts> facts;  // by node
@@ -177,7 +179,12 @@ struct Thread {
   uint64_t resumption = 0;    // since when autograd's numbers are known
   NamedOperators* operators = nullptr;
   int64_t told = 0;  // of so many calls, by torch
+  uint64_t began = 0;  // when the operator under way did, as the recorder has noted it; or 0
   Insides insides;
+  enum class Keeping : uint8_t { kNotYet, kNow, kNoLonger };
+  Keeping keeping = Keeping::kNotYet;
+  uint8_t spare_count = 0;
+  void* spare[16] = {};  // memory of calls that are over
 };
 
 inline Thread& here() {

@@ -144,7 +144,12 @@ void note_node(int64_t node) {
 
 const RecorderFunctions functions = {
     &share,
-    [](const at::RecordFunction& fn) { started(here(), fn); },
+    [](const at::RecordFunction& fn) {
+      Watcher& watcher = here();
+      started(watcher, fn);
+      const bool is_outermost = watcher.depth == 1 && watcher.record != nullptr;
+      return is_outermost ? watcher.record->start : 0;
+    },
     [](const at::RecordFunction& fn) { ended(here(), fn); },
     &note_node,
     [] { note_line(here()); },
