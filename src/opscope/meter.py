@@ -14,6 +14,7 @@ from opscope.messages import say_once
 from opscope.rows import ValueTypes
 from opscope.stats.devices import Ticket
 from opscope.stats.engine import Engine
+from opscope.stats.glance import Glance, glance
 from opscope.stats.memory import ADDRESS, END, NEXT, PlainMemory, RowMemory, records_in
 from opscope.stats.native_cpu import copy_records
 from opscope.stats.record import BAD, BAD_END, HEAD, INPUT, ROW_BYTES, VALID
@@ -72,6 +73,9 @@ class RowHook(Protocol):
 
     def note_write(self, tensor: Any) -> None:
         """Note that something is about to write to this tensor in place."""
+
+    def glance(self, records: NDArray[np.void]) -> Glance:
+        """Look at records that follow each other in memory."""
 
     def end_step(self) -> tuple[bytes, bytes]:
         """Moments of its calls and copies of its records, as the numbers of arrays."""
@@ -216,6 +220,10 @@ class Meter:
     def so_far(self) -> list[Span]:
         """The records of the step under way; at its end they are not cut here."""
         return [*self._spans, *self._open_span()]
+
+    def glance(self, records: NDArray[np.void]) -> Glance:
+        """Look at records of a span."""
+        return glance(records) if self.hook is None else self.hook.glance(records)
 
     def settle(self) -> None:
         """Wait for the rows of the step so far that a device is still computing."""

@@ -37,6 +37,7 @@ from opscope.meter import Late, Meter, Span
 from opscope.names import forward_scope
 from opscope.rows import Rows
 from opscope.stats.engine import Engine
+from opscope.stats.glance import Glance
 from opscope.stats.memory import PlainMemory, RowMemory
 from opscope.stats.record import INPUT, OUTPUT, VALID
 
@@ -300,11 +301,12 @@ class Pipeline:
             self._each(sinks, "stats", self._rows(records, memory, moments))
 
     def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
-        if np.count_nonzero(records["valid"]) < len(records):
+        found: Glance | None = self.meter.glance(records)
+        if found is not None and found.valid < len(records):
             # One could not be read; nobody shall take it for zeros.
-            records = records[records["valid"] == VALID]
+            records, found = records[records["valid"] == VALID], None
         kinds = self.meter.kinds.by_number
-        return Rows(records, memory, self._nodes, kinds, moments, self.wiring)
+        return Rows(records, memory, self._nodes, kinds, moments, self.wiring, found)
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import IO, Call, Node, ValueStats
+from opscope.stats.glance import Glance, glance
 from opscope.stats.memory import RowMemory
-from opscope.stats.record import INPUT, has_bad, row_from
+from opscope.stats.record import INPUT, row_from
 from opscope.value_type import ValueType
 
 
@@ -45,6 +46,7 @@ class Rows(Sequence[ValueStats]):
         kinds: Sequence[ValueType],
         moments: array[int],
         wiring: int | None = None,
+        found: Glance | None = None,
     ) -> None:
         self.records = records
         self.memory = memory
@@ -53,7 +55,7 @@ class Rows(Sequence[ValueStats]):
         self.flat_moments = moments
         self.wiring = wiring
         """The same number as long as the sources of nodes that were seen stay as they are."""
-        self._bad: bool | None = None
+        self._glance = found
         self._calls: dict[int, Call] = {}
         self._times: dict[int, tuple[int, int]] | None = None
 
@@ -61,11 +63,16 @@ class Rows(Sequence[ValueStats]):
         return len(self.records)
 
     @property
+    def glance(self) -> Glance:
+        """What all of them are like; several sinks ask."""
+        if self._glance is None:
+            self._glance = glance(self.records)
+        return self._glance
+
+    @property
     def has_bad(self) -> bool:
-        """True if any of them counts a NaN or Inf; several sinks ask."""
-        if self._bad is None:
-            self._bad = has_bad(self.records)
-        return self._bad
+        """True if any of them counts a NaN or Inf."""
+        return self.glance.bad
 
     @overload
     def __getitem__(self, index: int) -> ValueStats: ...

@@ -10,7 +10,9 @@ import functools
 from types import FrameType, ModuleType
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from opscope.calls import Calls
 from opscope.capture import guards
@@ -31,6 +33,7 @@ from opscope.pipeline import Plan
 from opscope.stats.cuda.device import DeviceRows
 from opscope.stats.cuda.fallback import FallbackRows
 from opscope.stats.cuda.forms import forms
+from opscope.stats.glance import Glance
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import DTYPES
 
@@ -220,6 +223,9 @@ class Hook:
 
     def note_write(self, tensor: Any) -> None:
         self._module.note_write(tensor)
+
+    def glance(self, records: NDArray[np.void]) -> Glance:
+        return Glance(*self._module.glance(records))
 
     def end_step(self) -> tuple[bytes, bytes]:
         moments, copies = self._module.end_step()

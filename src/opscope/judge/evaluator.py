@@ -92,7 +92,7 @@ class Evaluator:
         hits: list[Hit] = []
         if self._has_edges:
             hits += self.overflows.check(self._watchpoints, part, rank)
-        hits += self._values.check(self._watchpoints, part.records, part.calls, rank)
+        hits += self._values.check(self._watchpoints, part, rank)
         if part.ended is not None:
             hits += self._at_end(part.ended, part.updates)
         return [_in_its_pass(hit, part.calls) for hit in hits]

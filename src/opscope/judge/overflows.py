@@ -20,6 +20,7 @@ from opscope.judge.origin.soundness import Soundness
 from opscope.judge.table import Table
 from opscope.judge.value_hits import birth_hit
 from opscope.judge.watchpoint import Watchpoint
+from opscope.stats.glance import Glance
 
 Records = NDArray[np.void]
 Readings = Sequence[tuple[Birth, int]]
@@ -41,6 +42,8 @@ class StepPart(NamedTuple):
     """Facts on what was not finite as optimizers were about to step."""
     noticed: Collection[int] = ()
     """Calls that ended in an exception, or whose outputs the script took as numbers."""
+    seen: Glance | None = None
+    """The records at a glance, if somebody has looked at just them."""
 
 
 class Overflows:
@@ -63,7 +66,7 @@ class Overflows:
 
     def check(self, watchpoints: Sequence[Watchpoint], part: StepPart, rank: int) -> Iterator[Hit]:
         """Find the hits among more rows of the step."""
-        born = self.soundness.follow(part.records, part.calls)
+        born = self.soundness.follow(part.records, part.calls, part.seen)
         arrived = self._arrived(part, born)
         for watchpoint in _of_overflow(watchpoints):
             if self._findings is not None:

@@ -14,7 +14,8 @@ from opscope.calls import Calls
 from opscope.events import Node, Phase, Source
 from opscope.judge.selection import is_of_class, is_watched, parameter_of, weight_of
 from opscope.judge.watchpoint import Watchpoint
-from opscope.stats.record import INPUT, OUTPUT, words_of
+from opscope.stats.glance import places_of
+from opscope.stats.record import INPUT, OUTPUT
 
 Records = NDArray[np.void]
 Indices = NDArray[np.intp]
@@ -25,9 +26,6 @@ _SLOTS = 16
 """So many input slots there is room for at first; nodes that read more parameters make more."""
 IGNORE = "opscope: ignore"
 
-_WHERE = (0xFFFFFFFF_0000FF00, 0xFFFFFFFF_00000000, 0x00000000_FFFFFFFF)
-"""The bits of a record's first words that are alike in two steps of a loop: io and slot, node,
-call."""
 _MIXED = -2
 """Stands for an input that is not always the same parameter: its call tells."""
 
@@ -241,15 +239,17 @@ class Table:
         chosen: Indices = found[np.array(fits, bool)]
         return chosen
 
-    def _places(self, records: Records) -> _OrderedRows:
-        """Return the findings about rows in this order: most steps are like the one before."""
-        if records is self._looked_at and self._last.heads is not None:
-            return self._last
+    def see(self, records: Records, found: bytes | None = None) -> None:
+        """Look at these rows from here on, of which somebody may have found their places."""
         self._looked_at = records
-        words = words_of(records)
-        heads = b"".join([(words[:, i] & bits).tobytes() for i, bits in enumerate(_WHERE)])
+        heads = places_of(records) if found is None else found
         if self._last.heads != heads:
             self._last = _OrderedRows(heads)
+
+    def _places(self, records: Records) -> _OrderedRows:
+        """Return the findings about rows in this order: most steps are like the one before."""
+        if records is not self._looked_at or self._last.heads is None:
+            self.see(records)
         return self._last
 
     # ------------------------------------------------------------------ parameters

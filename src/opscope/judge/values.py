@@ -17,6 +17,7 @@ from opscope.judge.hits import Hit
 from opscope.judge.lasting import Lasting, needed_steps
 from opscope.judge.numbers import Flags, NumberColumns
 from opscope.judge.outcome import CHECKED, Outcome
+from opscope.judge.overflows import StepPart
 from opscope.judge.selection import base_type
 from opscope.judge.table import Table
 from opscope.judge.value_hits import ValuePlace, hits_of, io_of, outcome_of, reason_text
@@ -48,15 +49,15 @@ class ValueChecks:
         self._uses: list[tuple[NDArray[np.int32], Records]] = []
         self._lasting = Lasting()
 
-    def check(
-        self, watchpoints: Sequence[Watchpoint], records: Records, calls: Calls, rank: int
-    ) -> Iterator[Hit]:
+    def check(self, watchpoints: Sequence[Watchpoint], part: StepPart, rank: int) -> Iterator[Hit]:
         """Find the hits among some rows of a step."""
+        records, seen = part.records, part.seen
         if not len(records):
             return
-        bad = has_bad(records)
+        bad = has_bad(records) if seen is None else seen.bad
         is_first = int(records["step"][0]) == self._first_step
-        rows, numbers = self._first_uses(records, calls)
+        self._table.see(records, None if seen is None else seen.places)
+        rows, numbers = self._first_uses(records, part.calls)
         for watchpoint in watchpoints:
             condition = watchpoint.condition
             if condition.target == TRAINING or condition.abbr == "OO":

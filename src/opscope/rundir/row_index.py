@@ -83,8 +83,27 @@ def order_of(records: Records) -> RowPlaces:
     if len(valid) > 1 and (np.diff(chosen["step"]) < 0).any():
         by_step = np.argsort(chosen["step"], kind="stable")
         valid, chosen, whole = valid[by_step], chosen[by_step], False
-    order = np.argsort(place_of(chosen), kind="stable")
+    order = _order(place_of(chosen))
     return order.astype(np.uint32) if whole else valid[order]
+
+
+def _order(places: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """The order that sorts places; those that are alike stay as they are.
+
+    Steps are mostly like the one before: then the order of one of them is that of all, which takes
+    a hundredth of the time of sorting them, in which training would wait.
+    """
+    count = len(places)
+    again = np.flatnonzero(places[1:] == places[0]) if count else ()
+    period = int(again[0]) + 1 if len(again) else count
+    if not count or not np.array_equal(places[period:], places[: count - period]):
+        return np.argsort(places, kind="stable")
+    first = np.argsort(places[:period], kind="stable")
+    in_order = places[first]
+    if (in_order[1:] == in_order[:-1]).any():
+        return np.argsort(places, kind="stable")
+    order = (first[:, None] + np.arange(0, count, period)).ravel()
+    return order if not count % period else order[order < count]
 
 
 def place_of(records: Records) -> NDArray[np.uint64]:

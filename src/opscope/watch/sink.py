@@ -32,6 +32,7 @@ from opscope.judge.table import Table
 from opscope.judge.watch_set import WatchSet
 from opscope.messages import say, say_once
 from opscope.rows import Rows
+from opscope.stats.glance import Glance
 from opscope.stats.record import joined
 from opscope.stats.two_tensors import Difference
 from opscope.watch.compared import TensorComparison
@@ -286,13 +287,13 @@ class WatchSink(BaseSink):
         self._renew()
         if rows:
             self._kinds = rows[0].kinds
-        records = _beyond(rows, self._examined)
+        records, seen = _beyond(rows, self._examined)
         self._examined += len(records)
         self._evaluator.learn(len(self._nodes), calls.renewed)
         if self._compared.misses(calls.renewed):
             self.renew_plans()
         noticed = {*self._raised(record), *calls.taken}
-        part = StepPart(step, calls, records, losses, record, tuple(self._updates), noticed)
+        part = StepPart(step, calls, records, losses, record, tuple(self._updates), noticed, seen)
         hits = self._evaluator.examine(part)
         if record is not None:
             self._note_taken(step, calls)
@@ -407,14 +408,16 @@ class WatchSink(BaseSink):
                 self._reporter.stopping = hits[0]  # as rank 0 does, which tells of it
 
 
-def _beyond(rows: Sequence[Rows], count: int) -> Records:
-    """All records but the first so many."""
+def _beyond(rows: Sequence[Rows], count: int) -> tuple[Records, Glance | None]:
+    """All records but the first so many, and what was seen of just these."""
+    if not count and len(rows) == 1:
+        return rows[0].records, rows[0].glance
     parts = []
     for part in rows:
         if count < len(part.records):
             parts.append(part.records[count:])
         count = max(0, count - len(part.records))
-    return joined(parts)
+    return joined(parts), None
 
 
 def _counted(number: int, what: str) -> str:

@@ -31,6 +31,7 @@ from opscope.judge.origin.birth import (
 from opscope.judge.origin.operators import is_transparent
 from opscope.judge.origin.step_rows import StepRows, bad_by_call
 from opscope.judge.selection import base_type
+from opscope.stats.glance import Glance
 from opscope.stats.record import INPUT, bad_among, has_bad
 
 Records = NDArray[np.void]
@@ -68,20 +69,21 @@ class Soundness:
         ):
             of_step.clear()
 
-    def follow(self, records: Records, calls: Calls) -> list[Birth]:
+    def follow(self, records: Records, calls: Calls, seen: Glance | None = None) -> list[Birth]:
         """Go on with more rows of the step, in the order they ran; returns the new births."""
         self.calls = calls
         self._fresh = []
         self._rows.add(records)
         if self._first_step is None and len(records):
             self._first_step = int(records["step"][0])
-        if has_bad(records):
+        if has_bad(records) if seen is None else seen.bad:
             wrong = records[bad_among(records)]
             self._note_buffers(wrong)
             for call, inputs, outputs in bad_by_call(wrong):
                 if calls.nodes[call].graph not in (SETUP_GRAPH, DATA_GRAPH):
                     self._see(call, inputs, outputs)
-        return sorted(self._fresh, key=when)
+            self._fresh.sort(key=when)
+        return self._fresh
 
     def arrive(self, ends: Sequence[int]) -> list[Birth]:
         """Note what has led to these calls as arrived; return those births that had not before."""

@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "glance.h"
 #include "observer.h"
 
 namespace opscope {
@@ -364,6 +365,14 @@ PyObject* py_end_step(PyObject*, PyObject*) {
   });
 }
 
+PyObject* py_glance(PyObject*, PyObject* records) {
+  Py_buffer memory;
+  if (PyObject_GetBuffer(records, &memory, PyBUF_SIMPLE) != 0) return nullptr;
+  PyObject* found = glance(static_cast<const char*>(memory.buf), memory.len / kRecordBytes);
+  PyBuffer_Release(&memory);
+  return found;
+}
+
 PyObject* py_take_links(PyObject*, PyObject*) {
   return guarded([&] {
     Ref changes = bytes_of(hook->changes), crossings = bytes_of(hook->crossings);
@@ -444,6 +453,7 @@ PyMethodDef methods[] = {
     {"set_state", py_set_state, METH_VARARGS, "Recording, only by Python, revision of plans."},
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"set_marks", py_set_marks, METH_O, "The address of the marks of call sites."},
+    {"glance", py_glance, METH_O, "Rows at a glance, as stats/glance.py finds it."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},
     {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
