@@ -94,7 +94,7 @@ def _order(places: NDArray[np.uint64]) -> NDArray[np.intp]:
     a hundredth of the time of sorting them, in which training would wait.
     """
     count = len(places)
-    again = np.flatnonzero(places[1:] == places[0]) if count else ()
+    again = np.flatnonzero(places[1:] == places[:1])
     period = int(again[0]) + 1 if len(again) else count
     if not count or not np.array_equal(places[period:], places[: count - period]):
         return np.argsort(places, kind="stable")
