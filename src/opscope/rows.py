@@ -64,7 +64,7 @@ class Rows(Sequence[ValueStats]):
 
     @property
     def glance(self) -> Glance:
-        """What all of them are like; several sinks ask."""
+        """All of them at a glance; several sinks ask."""
         if self._glance is None:
             self._glance = glance(self.records)
         return self._glance

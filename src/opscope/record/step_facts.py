@@ -76,7 +76,7 @@ class PendingNumber:
         return self._value
 
 
-Number = float | PendingNumber
+StepNumber = float | PendingNumber
 
 
 @dataclass(slots=True)
@@ -86,8 +86,8 @@ class _Late:
     step: int
     number: int
     facts: dict[str, str]
-    losses: list[Number]
-    norm: Number | None
+    losses: list[StepNumber]
+    norm: StepNumber | None
     is_written: bool = False
 
 
@@ -109,8 +109,8 @@ class StepFactsRecorder:
         """The tensors of the batch, as JSON."""
         self._resident = "0"
         self._resident_at = -_RESIDENT_S
-        self._losses: list[Number] = []
-        self._norm: Number | None = None
+        self._losses: list[StepNumber] = []
+        self._norm: StepNumber | None = None
         self._waits = False
         """True if numbers of the step under way are on their way."""
         self._late: list[_Late] = []
@@ -218,7 +218,7 @@ class StepFactsRecorder:
         if found is not None:
             self._norm = found
 
-    def _number_of(self, given: Any) -> Number | None:
+    def _number_of(self, given: Any) -> StepNumber | None:
         """The element of a tensor that has only one; None if this is another or none."""
         if not isinstance(given, Tensor):
             return None
@@ -302,8 +302,8 @@ def _add_numbers(facts: dict[str, str], losses: Sequence[float | None], norm: fl
         facts["gradient_norm"] = _number_text(norm)
 
 
-def _known(number: Number | None) -> float | None:
-    """What is known by now."""
+def _known(number: StepNumber | None) -> float | None:
+    """Return a number if it is known by now."""
     return number.value if isinstance(number, PendingNumber) else number
 
 

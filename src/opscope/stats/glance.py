@@ -1,4 +1,4 @@
-"""What several readers ask of all rows of a step, found in one go."""
+"""All rows of a step at a glance: several readers ask, and they are found in one go."""
 
 from __future__ import annotations
 
