@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -46,9 +47,11 @@ def plain_torch() -> AbstractContextManager[None]:
 
 
 class _Quiet(AbstractContextManager[None]):
-    __slots__ = ("_dispatch", "_function")
+    __slots__ = ("_collects", "_dispatch", "_function")
 
     def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.disable()  # what it finalizes is the user's, who may compute with tensors there
         self._dispatch = torch._C._ExcludeDispatchKeyGuard(_ABOVE)
         self._dispatch.__enter__()
         self._function = torch._C.DisableTorchFunction()
@@ -57,6 +60,8 @@ class _Quiet(AbstractContextManager[None]):
     def __exit__(self, *exc: object) -> None:
         self._function.__exit__(None, None, None)
         self._dispatch.__exit__(None, None, None)
+        if self._collects:
+            gc.enable()
 
 
 class _PlainTorch(_Quiet):

@@ -190,8 +190,12 @@ def parameter_facts(
     names: TensorNames,
     optimizers: Sequence[torch.optim.Optimizer],
     stepping: torch.optim.Optimizer | None,
+    several_threads: bool = False,
 ) -> list[ParameterFact]:
-    """Describe what training does with each parameter as `stepping` is about to step, if one is."""
+    """Describe what training does with each parameter as `stepping` is about to step, if one is.
+
+    Gradients of what another thread trains cannot be looked at: it may be replacing them just now.
+    """
     owned = {id(p) for optimizer in optimizers for p in _owned(optimizer)}
     own = {id(p) for p in _owned(stepping)} if stepping is not None else set()
     said, in_eval = names.requires_grad_of_modules(), names.in_eval_mode()
@@ -199,7 +203,9 @@ def parameter_facts(
         ParameterFact(
             name=name,
             frozen=not said.get(id(parameter), parameter.requires_grad),
-            has_gradient=parameter.is_leaf and parameter.grad is not None,
+            has_gradient=parameter.is_leaf
+            and (not several_threads or id(parameter) in own)
+            and parameter.grad is not None,
             owned=id(parameter) in owned,
             stepping=id(parameter) in own,
             in_eval=id(parameter) in in_eval,

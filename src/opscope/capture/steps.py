@@ -7,6 +7,7 @@ backward or, as long as nothing has run backward, at a call from the same place 
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,8 @@ class StepClock:
         """Those that have ever stepped."""
         self._followed: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
         """Those that had stepped when another was made, and the gradients they have."""
+        self._threads: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Those that have stepped, and the thread that each stepped in last."""
         self._alone: weakref.ref[Any] | None = None
         """The only optimizer there is: its steps are those of training."""
         self._stepped: dict[int, int] = {}
@@ -78,8 +81,8 @@ class StepClock:
 
     def add(self, optimizer: Any) -> None:
         """Wait for a new optimizer too."""
-        for other in self._used:
-            self._followed[other] = _gradient(other)
+        for other in list(self._used):
+            self._followed[other] = self._gradient(other)
         self._optimizers.add(optimizer)
         self._collected = False
         self._alone = None
@@ -98,6 +101,7 @@ class StepClock:
             return
         self._optimizers.add(optimizer)
         self._used.add(optimizer)
+        self._threads[optimizer] = threading.get_ident()
         self._followed.pop(optimizer, None)
         key = id(optimizer)
         self._by_optimizer = self._has_stepped = True
@@ -185,12 +189,23 @@ class StepClock:
         return all(id(parameter) in updated for each in waiting for parameter in _parameters(each))
 
     def _is_left(self, optimizer: Any) -> bool:
-        unknown = object()
-        return self._followed.get(optimizer, unknown) == _gradient(optimizer)
+        if optimizer not in self._followed:
+            return False
+        return self._followed[optimizer] == self._gradient(optimizer)
+
+    def _gradient(self, optimizer: Any) -> object:
+        """Return the first gradient as it is now, which is another where there are new ones.
+
+        Gradients of what another thread trains cannot be looked at: it may be replacing them just
+        now. They are taken for new ones.
+        """
+        if self._threads.get(optimizer, threading.get_ident()) != threading.get_ident():
+            return object()
+        return _gradient(optimizer)
 
     def _end(self, skipped: bool) -> None:
         for other in list(self._followed) if self._alone is None else ():
-            self._followed[other] = _gradient(other)
+            self._followed[other] = self._gradient(other)
         self._stepped.clear()
         self._attempted.clear()
         self._places.clear()

@@ -94,7 +94,8 @@ class Updates:
         program = self._program
 
         def facts() -> list[ParameterFact]:
-            return parameter_facts(program.names, program.clock.live(), optimizer)
+            several = program.threads.many
+            return parameter_facts(program.names, program.clock.live(), optimizer, several)
 
         def groups() -> list[GroupFact]:
             alone = all(each is optimizer for each in program.clock.live())
@@ -121,7 +122,10 @@ class Updates:
                 program.names.add_optimizer(optimizer)
             calls = program.watch.calls_so_far()
             program.pipeline.before_update(
-                calls, tuple, lambda: parameter_facts(program.names, optimizers, None), tuple
+                calls,
+                tuple,
+                lambda: parameter_facts(program.names, optimizers, None, program.threads.many),
+                tuple,
             )
 
     @uninterrupted

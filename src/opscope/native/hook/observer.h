@@ -53,8 +53,9 @@ inline FlatMap<const c10::FunctionSchema*, std::unique_ptr<Operator>, AddressHas
   return *all;
 }
 
-// Whether an operator returns just those tensors that it writes to, as those in place do.
-inline bool returns_written(const c10::FunctionSchema& schema) {
+// Whether an operator returns just those tensors that it writes to, as those in place do; some write
+// to more than their schema says.
+inline bool returns_written(const c10::FunctionSchema& schema, Py_ssize_t really_written) {
   std::vector<const c10::AliasInfo*> written;
   for (const c10::Argument& argument : schema.arguments()) {
     const c10::AliasInfo* alias = argument.alias_info();
@@ -64,6 +65,7 @@ inline bool returns_written(const c10::FunctionSchema& schema) {
   }
   const auto& returns = schema.returns();
   if (returns.empty() || returns.size() != written.size()) return false;
+  if (written.size() != static_cast<size_t>(really_written)) return false;
   for (size_t i = 0; i < returns.size(); ++i) {
     const c10::AliasInfo* alias = returns[i].alias_info();
     if (alias == nullptr || alias->beforeSets() != written[i]->beforeSets()) return false;
@@ -110,12 +112,13 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
     const long at = PyLong_AsLong(PyTuple_GET_ITEM(PyTuple_GET_ITEM(mutated.get(), i), 0));
     op->mutated.at(static_cast<size_t>(at)) = 1;
   }
-  op->returns_written = returns_written(handle.schema());
   for (const c10::DispatchKey key : c10::autocast_dispatch_keyset) {
     if (handle.hasKernelForDispatchKey(key)) op->casting = op->casting.add(key);
   }
   op->ignored = flag("ignored");
   op->of_torch = is_of_torch(name.name.c_str());
+  // What others return may be something else than they say.
+  op->returns_written = op->of_torch && returns_written(handle.schema(), PyTuple_GET_SIZE(mutated.get()));
   op->with_autograd = handle.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
   op->object = std::move(object);
   return op.get();

@@ -24,13 +24,15 @@ using RowFunction = int (*)(const void*, int, int, const int64_t*, const int64_t
 
 // Sizes and strides as one number, which is another for others.
 inline uint64_t layout_number(const at::TensorBase& tensor) {
-  uint64_t number = static_cast<uint64_t>(tensor.dim());
-  for (const auto part : {tensor.sizes(), tensor.strides()}) {
-    for (const int64_t each : part) {
-      number = (number ^ static_cast<uint64_t>(each)) * 0x9e3779b97f4a7c15u;
-      number ^= number >> 29;
-    }
-  }
+  uint64_t number = 0x243f6a8885a308d3u;
+  const auto mix = [&number](int64_t value) {  // no value leaves a number, zero least of all, as it is
+    number = (number ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+    number = (number ^ number >> 29) * 0xd6e8feb86659fd93u + 0x13198a2e03707344u;
+    number ^= number >> 32;
+  };
+  mix(tensor.dim());
+  for (const int64_t size : tensor.sizes()) mix(size);
+  for (const int64_t stride : tensor.strides()) mix(stride);
   return number;
 }
 

@@ -204,7 +204,8 @@ const c10::DispatchKeySet kAbove =
 const c10::DispatchKeySet kAboveAutograd =
     kAbove - c10::autograd_dispatch_keyset_with_ADInplaceOrView;
 
-// Code of ours inside: it reaches nothing of the user's, makes no gradients, and is not watched.
+// Code of ours inside: it reaches nothing of the user's, makes no gradients, and is not watched. The
+// interpreter lock is held at both ends.
 class NotWatched {
  public:
   explicit NotWatched(c10::DispatchKeySet above = kAbove)
@@ -215,6 +216,7 @@ class NotWatched {
     mute_recorder(1);
   }
   ~NotWatched() {
+    if (collects_) PyGC_Enable();
     --here().muted;
     mute_recorder(-1);
     at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
@@ -225,6 +227,8 @@ class NotWatched {
  private:
   c10::impl::ExcludeDispatchKeyGuard above_;
   at::impl::TorchFunctionDisabledState functions_;
+  // What Python's collector finalizes is the user's, who may compute with tensors there: it waits.
+  int collects_ = PyGC_Disable();
 };
 
 }  // namespace opscope
