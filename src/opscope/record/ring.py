@@ -134,10 +134,7 @@ class Ring:
 
         Facts are encoded once where they are found, and a step's are written several times.
         """
-        written = self._written
-        written[step] = number, facts
-        if len(written) > _LATE:
-            written.popitem(last=False)
+        self.remember_step(step, number, facts)
         statistics = self._statistics.get(step)
         if self.native is not None and self.native.put_step(number, facts, statistics):
             return
@@ -151,6 +148,12 @@ class Ring:
         _LENGTH.pack_into(self.memory, at, len(text))
         if number >= self["steps_head"]:
             self["steps_head"] = number + 1
+
+    def remember_step(self, step: int, number: int, facts: Mapping[str, str]) -> None:
+        """The facts of a step are written, to which statistics may come."""
+        self._written[step] = number, facts
+        if len(self._written) > _LATE:
+            self._written.popitem(last=False)
 
     def put_blob(self, name: str, about: bytes, parts: list[tuple[int, int]]) -> bool:
         """Write tensors, by address and size, with a description; False if there is no room."""

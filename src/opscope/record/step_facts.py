@@ -144,6 +144,7 @@ class StepFactsRecorder:
             )
             if found is not None:
                 self.batch, self._described = found
+                self._ring.remember_step(self._step, self._number, self._facts)
                 return
         self.add_batch(arguments(args, kwargs))
 
