@@ -1,6 +1,6 @@
 """What the recorder alone costs a step, told apart from a noisy machine.
 
-    python benchmarks/recorder.py [--workload gpt|tiny_gpt] [--pairs N]
+    python benchmarks/recorder.py [--workload gpt|tiny_gpt|"gpt2 1 256"] [--pairs N]
 
 Steps with and without it take turns in one process, which says less of a whole run than
 `what_users_run.py --mode "recorder only"` and more on a machine that others use too. Printed is the
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import torch
-from workloads import Training, gpt, tiny_gpt
+from workloads import Training, make
 
 from opscope.record.recorder import Recorder
 from opscope.settings.recorder import RecorderSettings
@@ -35,7 +35,7 @@ def measure(workload: str, pairs: int) -> dict[str, object]:
     """Take turns, and compare."""
     gc.freeze()
     gc.disable()
-    training = {"gpt": gpt, "tiny_gpt": tiny_gpt}[workload]()
+    training = make(workload)
     times: dict[bool, list[float]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(RecorderSettings(enable=True), Path(folder), rank=0)
@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workload", choices=("gpt", "tiny_gpt"), action="append")
+    parser.add_argument("--workload", action="append", help="as `workloads.make` has it")
     parser.add_argument("--pairs", type=int, default=300)
     args = parser.parse_args()
     torch.set_num_threads(1)

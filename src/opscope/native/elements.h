@@ -93,6 +93,7 @@ struct Piece {
   const Stored* data;
   const Cursor* start;
   int64_t count;
+  int64_t after = 0;  // elements behind them that will be read next
 };
 
 template <class Type>

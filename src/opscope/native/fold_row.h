@@ -125,7 +125,7 @@ void fold_piece(const Piece<typename Type::Stored>& piece, double scale, Partial
   if constexpr (Lean<Type>::kExists) {
     if (scale == 1) {
       Lean<Type> lean;
-      lean.take(piece.data, piece.count);
+      lean.take(piece.data, piece.count, piece.after);
       return fold_lean<Type>(lean, piece, into);
     }
   }
@@ -138,7 +138,7 @@ void fold_flat(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
   for (; begin < end; begin += kBlockSize<Type>) {
     const int64_t count = least(end - begin, kBlockSize<Type>);
     if (job.range) Blocks<Type>::count_in_range(data + begin, count, job.range, into);
-    fold_piece<Type>({data + begin, nullptr, count}, job.scale, into);
+    fold_piece<Type>({data + begin, nullptr, count, end - begin - count}, job.scale, into);
   }
 }
 
@@ -154,7 +154,7 @@ void fold_runs(const RowJob& job, int64_t begin, int64_t end, Partial& into) {
     Lean<Type> lean;
     for (int64_t left = count; left > 0;) {
       const int64_t run = least(left, cursor.left_in_run());
-      lean.take(data + cursor.offset(), run);
+      lean.take(data + cursor.offset(), run, cursor.left_in_run() - run);
       cursor.advance(run);
       left -= run;
     }

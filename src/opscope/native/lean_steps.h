@@ -2,6 +2,7 @@
 // Only for machines with the vector instructions of lanes.h.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "dtypes.h"
@@ -10,6 +11,10 @@
 
 namespace opscope {
 namespace {
+
+// What is read is asked for so many bytes ahead: processors that do so themselves begin anew at each
+// page of memory, and reading waits for memory there.
+constexpr int64_t kAheadBytes = 4096;
 
 // A block has at most this many bytes, and a lane of float64 sees at most so many additions.
 constexpr int kLeanBytes = 16384, kMostAdditions = 512;
@@ -80,10 +85,16 @@ class InSteps {
   static constexpr bool kExists = true;
   static constexpr int64_t kBlock = Steps::kBlock;
 
-  // Not inlined: on its own it has registers for everything.
-  __attribute__((noinline)) void take(const Stored* x, int64_t count) {
+  // `after`: so many elements behind them will be read next. Not inlined: on its own it has registers
+  // for everything.
+  __attribute__((noinline)) void take(const Stored* x, int64_t count, int64_t after) {
     Steps steps = steps_;
     int64_t i = 0;
+    const int64_t within = count + after - kAhead - Steps::kStep;
+    for (const int64_t end = std::min(count - Steps::kStep, within); i <= end; i += Steps::kStep) {
+      __builtin_prefetch(x + i + kAhead);
+      steps.step(x + i, x + i);
+    }
     for (; i + Steps::kStep <= count; i += Steps::kStep) steps.step(x + i, x + i);
     if (i < count) {
       alignas(Lanes::kBytes) Stored sums[Steps::kStep] = {};
@@ -101,6 +112,8 @@ class InSteps {
   const Steps& steps() const { return steps_; }
 
  private:
+  static constexpr int64_t kAhead = kAheadBytes / static_cast<int64_t>(sizeof(Stored));
+
   Steps steps_;
   int64_t padding_ = 0;
 };
