@@ -80,3 +80,34 @@ def lines(calls: list[OperatorCall]) -> list[tuple[int, ...]]:
 def scopes(calls: list[OperatorCall]) -> list[str]:
     """The scopes in the order in which they come."""
     return list(dict.fromkeys(c.scope for c in calls))
+
+
+CLOCK = """
+import os, sys, time
+import torch
+
+x = torch.ones(1)
+asked = open(sys.argv[1], "w")
+for turn in range(40):
+    time.sleep(0.003 * (turn % 4))
+    for _ in range(100):
+        before = time.monotonic_ns()
+        torch.neg(x)
+        print(before, time.monotonic_ns(), file=asked)
+asked.close()
+os.kill(os.getpid(), 9)
+"""
+_OFF_NS = 20_000
+
+
+@pytest.mark.skipif(hook.load() is None, reason="there is no native code here")
+def test_records_have_the_time_of_the_monotonic_clock(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(CLOCK)
+    done = forked_opscope("run", "--no-page", "--no-stats", "train.py", "asked", cwd=tmp_path)
+    assert done.returncode == -9, done.stderr
+    (ring,) = tmp_path.rglob(RING_FILE)
+    calls = [call for call in RingReader.open(ring).operators if call.op_type == "neg"]
+    asked = [tuple(map(int, line.split())) for line in (tmp_path / "asked").open()]
+    assert len(calls) == len(asked) == 4000
+    for call, (before, after) in zip(calls, asked, strict=True):
+        assert before - _OFF_NS <= call.start_ns <= call.end_ns <= after + _OFF_NS

@@ -16,34 +16,14 @@
 
 #include "recorder_link.h"
 #include "roles.h"
+#include "schemas.h"
 #include "texts.h"
 #include "watching.h"
 
 namespace opscope {
 
-// Counts how often an operator was taken back.
-class Withdrawals : public c10::OpRegistrationListener {
- public:
-  static uint64_t count() { return counter().load(std::memory_order_relaxed); }
-  static void watch() {
-    static auto* listening = new c10::RegistrationHandleRAII(
-        c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Withdrawals>()));
-    (void)listening;  // for as long as the process lives
-  }
-  void onOperatorRegistered(const c10::OperatorHandle&) override {}
-  void onOperatorDeregistered(const c10::OperatorHandle&) override { ++counter(); }
-
- private:
-  static std::atomic<uint64_t>& counter() {
-    static std::atomic<uint64_t> count{1};
-    return count;
-  }
-};
-
-// Operators by the address of their name, which torch keeps until the operator is taken back. Names
-// that are no operators (`record_function`) have passing addresses.
 struct Named {
-  const Operator* op = nullptr;  // null: no operator
+  const Operator* op = nullptr;  // null: not found
   uint64_t withdrawals = 0;      // as many as there were when it was learnt
 };
 
@@ -140,7 +120,7 @@ inline const Operator* learn(const at::RecordFunction& fn, Named& named) {
 }
 
 struct NamedOperators {
-  FlatMap<const char*, Named, AddressHash> by_name;
+  FlatMap<const c10::FunctionSchema*, Named, AddressHash> by_schema;
 };
 
 inline NamedOperators& operators_here(Thread& thread) {
@@ -150,9 +130,11 @@ inline NamedOperators& operators_here(Thread& thread) {
 }
 
 inline const Operator* operator_of(const at::RecordFunction& fn, Thread& thread) {
+  const c10::FunctionSchema* schema = schema_of(fn);
+  if (schema == nullptr) return nullptr;
   NamedOperators* known = thread.operators;
   if (known == nullptr) known = &operators_here(thread);
-  Named& named = known->by_name[fn.name()];
+  Named& named = known->by_schema[schema];
   const bool holds = named.op != nullptr && named.withdrawals == Withdrawals::count();
   return holds ? named.op : learn(fn, named);
 }

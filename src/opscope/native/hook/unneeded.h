@@ -10,16 +10,16 @@
 
 namespace opscope {
 
-// Names a member that is private; an explicit instantiation may.
-template <auto member>
+// Names a member that is private, as an explicit instantiation may; `Which` tells members apart.
+template <auto member, class Which>
 struct Private {
-  friend auto callbacks_of_call() { return member; }
+  friend auto member_of(Which*) { return member; }
 };
-auto callbacks_of_call();
-template struct Private<&at::RecordFunction::step_callbacks_>;
+template struct Private<&at::RecordFunction::step_callbacks_, struct OfCallbacks>;
+auto member_of(OfCallbacks*);
 
 inline at::StepCallbacks& asked_for(const at::RecordFunction& fn) {
-  return const_cast<at::RecordFunction&>(fn).*callbacks_of_call();
+  return const_cast<at::RecordFunction&>(fn).*member_of(static_cast<OfCallbacks*>(nullptr));
 }
 
 // Has torch leave out the outputs of a call that has begun, unless another observer listens as well.

@@ -14,10 +14,12 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/function.h>
 
-#include <exception>
+#include <cxxabi.h>
+
 #include <memory>
 
 #include "collectives.h"
+#include "generated/schemas.h"
 #include "generated/unneeded.h"
 #include "ring.h"
 #include "sites.h"
@@ -71,19 +73,20 @@ struct NumberHash {
 enum class Told : uint8_t { kOperator, kEngine, kOther };
 
 struct Called {
-  static constexpr size_t kKept = 8;
   uint32_t number = 0;
   Told as = Told::kOther;
-  bool of_torch = false;    // an operator of its own
+  bool of_torch = false;  // an operator of its own
   bool collective = false;
-  char start[kKept] = {};   // the first bytes of the name
+  uint64_t withdrawals = 0;  // as many as there were when it was learnt
+};
 
-  bool is(const char* name) const {
-    for (size_t i = 0; i < kKept; ++i) {
-      if (name[i] != start[i]) return false;
-      if (name[i] == 0) break;
-    }
-    return number != 0;
+// What the C++ ABI keeps per thread of exceptions: asking the library takes two calls each time.
+struct Exceptions {
+  void* caught;
+  unsigned int under_way;
+
+  static const Exceptions* of_this_thread() {
+    return reinterpret_cast<const Exceptions*>(abi::__cxa_get_globals());
   }
 };
 
@@ -94,59 +97,67 @@ struct Watcher {
   int backward_depth = 0;
   uint64_t sequence = 0;  // of the record under way, and the record
   Record* record = nullptr;
-  int exceptions = 0;
+  Clock clock;
+  const Exceptions* exceptions = Exceptions::of_this_thread();
+  unsigned int exceptions_before = 0;  // under way as the operator began
   uint32_t scope = 0;
   uint8_t phase = kSetup;
   uint32_t thread = static_cast<uint32_t>(syscall(SYS_gettid));
   Backward backward;
+  uint64_t epoch = 0;       // what was under way before it is nobody's
   uint64_t generation = 0;  // of rings: names of another are void
-  uint64_t sharing = 0;     // since when it is as it is: what was under way before is nobody's
-  FlatMap<const char*, Called, AddressHash> operators;
+  bool shared = false;      // whether the capture's observer tells us of operators
+  FlatMap<const c10::FunctionSchema*, Called, AddressHash> operators;
   FlatMap<uint64_t, uint32_t, NumberHash> texts;
   Sites sites;
   Insides insides;
   Held held;
 };
 
-inline std::atomic<uint64_t>& generation() {
-  static std::atomic<uint64_t> count{0};
-  return count;
-}
+// What all threads look at before each operator, and what they find out when it has changed.
+struct Epoch {
+  std::atomic<uint64_t> number{1};
+  std::atomic<uint64_t> generation{0};
+  std::atomic<bool> shared{false};
 
-// Whether the observer of operators of the capture, which knows lines and scopes, tells us of them;
-// it counts: odd numbers mean yes.
-inline std::atomic<uint64_t>& sharing() {
-  static std::atomic<uint64_t> count{0};
-  return count;
-}
+  // A ring is opened: names get numbers anew.
+  void begin_ring() {
+    ++generation;
+    ++number;
+  }
+  // The observer of operators of the capture, which knows lines and scopes, tells us of them.
+  void share(bool on) {
+    shared = on;
+    ++number;
+  }
+};
 
-inline bool is_shared(const Watcher& watcher) { return watcher.sharing % 2 != 0; }
+inline Epoch epoch;
 
 // This thread is new, or something has begun anew.
 inline Watcher& renew(Watcher*& watcher) {
   if (watcher == nullptr) watcher = new Watcher();  // threads are few; no destructor runs too early
-  if (watcher->generation != generation().load()) {
+  watcher->epoch = epoch.number.load();
+  if (watcher->generation != epoch.generation.load()) {
     watcher->operators.clear();
     watcher->texts.clear();
     watcher->sites = Sites();
-    watcher->generation = generation().load();
+    watcher->generation = epoch.generation.load();
     watcher->scope = 0;
   }
-  watcher->sharing = sharing().load();
+  watcher->shared = epoch.shared.load();
   watcher->depth = watcher->backward_depth = 0;
   watcher->record = nullptr;
   watcher->held.let_go();
   return *watcher;
 }
 
-inline Watcher& here() {
+__attribute__((always_inline)) inline Watcher& here() {
   // The model costs eight bytes of what programs keep for libraries like this, and saves a call.
   static thread_local Watcher* watcher __attribute__((tls_model("initial-exec"))) = nullptr;
-  if (watcher != nullptr && watcher->generation == generation().load(std::memory_order_relaxed) &&
-      watcher->sharing == sharing().load(std::memory_order_relaxed)) {
-    return *watcher;
-  }
-  return renew(watcher);
+  const bool holds =
+      watcher != nullptr && watcher->epoch == epoch.number.load(std::memory_order_relaxed);
+  return holds ? *watcher : renew(watcher);
 }
 
 // Autograd's engine tells of each of its nodes as if that were an operator, by this and their name.
@@ -157,18 +168,22 @@ inline Told told_as(const char* name) {
   return std::strstr(name, "::") != nullptr ? Told::kOperator : Told::kOther;
 }
 
-inline const Called& called(Watcher& watcher, const char* name) {
-  // The address of a name is torch's own for operators; its first bytes tell if it was used again.
-  Called& known = watcher.operators[name];
-  if (known.is(name)) return known;
+inline Called learn(const char* name) {
   const Told as = told_as(name);
-  known = {as == Told::kOperator ? names().number_of(kNameOperator, name) : ~0u, as,
-           is_of_torch(name), is_collective(name)};
-  std::memcpy(known.start, name, strnlen(name, Called::kKept));
+  if (as != Told::kOperator) return {0, as};
+  return {names().number_of(kNameOperator, name), as, is_of_torch(name), is_collective(name),
+          Withdrawals::count()};
+}
+
+inline Called called(Watcher& watcher, const at::RecordFunction& fn) {
+  const c10::FunctionSchema* schema = schema_of(fn);
+  if (schema == nullptr) return learn(fn.name());
+  Called& known = watcher.operators[schema];
+  if (known.withdrawals != Withdrawals::count()) known = learn(fn.name());
   return known;
 }
 
-// The same for names that autograd makes anew for each call.
+// The number of a name that autograd makes anew for each call.
 inline uint32_t text_number(Watcher& watcher, const char* name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char* at = name; *at != 0; ++at) {
@@ -227,7 +242,6 @@ inline void describe(Record& record, const at::Tensor& tensor) {
 
 // The engine comes to a node: where the operator ran that had it made.
 inline Backward backward_of(Watcher& watcher, const char* name) {
-  if (told_as(name) != Told::kEngine) return {};  // `called` goes by the first bytes of a name
   Backward found{text_number(watcher, name + kOfEngine.size()), 0, 0};
   const auto node = torch::autograd::get_current_node();
   if (!node) return found;
@@ -266,7 +280,7 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, const Called& 
     record.autograd = watcher.backward.name;
     record.scope = watcher.backward.scope;
     record.site = watcher.backward.site;
-  } else if (!is_shared(watcher)) {
+  } else if (!watcher.shared) {
     record.site = watcher.sites.current();
     const int64_t number = fn.seqNr();
     if (number >= 0) {
@@ -285,8 +299,8 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, const Called& 
   }
   watcher.record = &record;
   watcher.sequence = sequence;
-  watcher.exceptions = std::uncaught_exceptions();
-  record.start = now();
+  watcher.exceptions_before = watcher.exceptions->under_way;
+  record.start = watcher.clock.now();
   record.sequence.store(sequence, std::memory_order_release);
   prefetch(ring.records[sequence & ring.mask]);
 }
@@ -302,7 +316,7 @@ inline bool may_run_python() {
 // own affair, which nobody has to be told.
 inline bool started(Watcher& watcher, const at::RecordFunction& fn) {
   if (!ring.active.load(std::memory_order_relaxed)) return false;
-  const Called& name = called(watcher, fn.name());
+  const Called name = called(watcher, fn);
   if (watcher.depth != 0) {
     ++watcher.depth;
     Record* record = watcher.record;
@@ -314,19 +328,19 @@ inline bool started(Watcher& watcher, const at::RecordFunction& fn) {
     const Given given(fn.inputs());
     if (watcher.muted == 0) begin(watcher, fn, name, given);
     const bool own_affair =
-        !is_shared(watcher) && name.of_torch && !given.subclass && !may_run_python();
+        !watcher.shared && name.of_torch && !given.subclass && !may_run_python();
     if (own_affair) watcher.held.hold(fn.inputs());
     return own_affair;
   } else if (name.as == Told::kEngine) {
     ++watcher.backward_depth;
-    watcher.backward = is_shared(watcher) ? Backward() : backward_of(watcher, fn.name());
+    watcher.backward = watcher.shared ? Backward() : backward_of(watcher, fn.name());
   }
   return false;
 }
 
-inline void finish(Record* record, uint64_t sequence) {
+inline void finish(Watcher& watcher, Record* record, uint64_t sequence) {
   if (record != nullptr && record->sequence.load(std::memory_order_relaxed) == sequence) {
-    record->end = now();
+    record->end = watcher.clock.now();
   }
 }
 
@@ -352,8 +366,8 @@ inline void ended(Watcher& watcher, const at::RecordFunction& fn) {
   Record* record = watcher.record;
   watcher.record = nullptr;
   if (record == nullptr || record->sequence != watcher.sequence) return;
-  if (std::uncaught_exceptions() > watcher.exceptions) record->flags |= kRaised;
-  if (!(record->flags & kWaits) || record->flags & kRaised) finish(record, watcher.sequence);
+  if (watcher.exceptions->under_way > watcher.exceptions_before) record->flags |= kRaised;
+  if (!(record->flags & kWaits) || record->flags & kRaised) finish(watcher, record, watcher.sequence);
 }
 
 inline std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn);
@@ -379,7 +393,7 @@ inline std::unique_ptr<at::ObserverContext> transport_began(const at::RecordFunc
 inline void transport_ended(const at::RecordFunction&, at::ObserverContext* context) {
   if (context == nullptr || !ring.active.load(std::memory_order_relaxed)) return;
   const auto& transport = *static_cast<Transport*>(context);
-  finish(transport.record, transport.sequence);
+  finish(here(), transport.record, transport.sequence);
 }
 
 // What torch is to tell of.
@@ -437,12 +451,13 @@ inline bool& observing() {
 }
 
 inline void observe(bool on) {
-  if (on != observing()) listening().set(observing() = on, sharing() % 2 != 0);
+  Withdrawals::watch();
+  if (on != observing()) listening().set(observing() = on, epoch.shared);
 }
 
 inline void share(bool on) {
-  if (on == (sharing() % 2 != 0)) return;
-  ++sharing();
+  if (on == epoch.shared) return;
+  epoch.share(on);
   listening().set(observing(), on);
 }
 

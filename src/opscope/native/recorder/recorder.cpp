@@ -23,7 +23,7 @@ PyObject* py_open(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "KOO", &address, &memory, &is_users)) return nullptr;
   Py_INCREF(memory);  // for good: threads and handlers of signals may look at it until the very end
   names().forget();
-  generation().fetch_add(1);
+  epoch.begin_ring();
   Py_XSETREF(user_file(), Py_NewRef(is_users));
   ring.open(reinterpret_cast<char*>(address));
   return none();
@@ -124,8 +124,8 @@ Record& next_part(Watcher& watcher) {
   const size_t head = sizeof record.sequence;
   std::memcpy(reinterpret_cast<char*>(&record) + head, reinterpret_cast<char*>(&before) + head,
               sizeof record - head);
-  finish(&before, watcher.sequence);
-  record.start = now();
+  finish(watcher, &before, watcher.sequence);
+  record.start = watcher.clock.now();
   record.sequence.store(sequence, std::memory_order_release);
   watcher.record = &record;
   watcher.sequence = sequence;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "clock.h"
 #include "generated/ring_layout.h"
 
 namespace opscope {
@@ -42,14 +42,6 @@ struct Marker {
   char text[32];
 };
 static_assert(sizeof(Marker) == kRingMarkerBytes);
-
-inline uint64_t clock_of(clockid_t which) {
-  timespec now;
-  clock_gettime(which, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
-inline uint64_t now() { return clock_of(CLOCK_MONOTONIC); }
 
 // Where everything is. Plain data that signal handlers may look at.
 struct Ring {
