@@ -40,11 +40,15 @@ class ParameterHistory:
         if not len(numbers):
             return
         bits, where = signature(records), self._places_of(numbers)
+        if self._have_all_changed_again(where, bits):
+            self.seen += 1
+            self._last = bits
+            return
         if isinstance(where, slice) and self._known.all():
             self.changed = (bits != self._last).any(axis=1)
             self.seen += 1
             self._last = bits
-            if self.changed.all():  # as in most steps of most trainings
+            if self.changed.all():
                 if not self.all_changed:
                     self.changed_ever[:], self.still[:], self.all_changed = True, 0, True
                 return
@@ -60,8 +64,17 @@ class ParameterHistory:
         self.changed_ever[where] |= differs
         self.seen[where] += known
         self.still[where] = np.where(differs, 0, self.still[where] + known)
+        self._last = self._last.copy()  # it may be the rows of an earlier step, which others have
         self._last[where] = bits
         self._known[where] = True
+
+    def _have_all_changed_again(
+        self, where: ParameterNumbers | slice, bits: NDArray[np.int64]
+    ) -> bool:
+        """Tell so where the norms alone say it, as in most steps of most trainings."""
+        if not self.all_changed or not isinstance(where, slice):
+            return False
+        return bool((bits[:, -1] != self._last[:, -1]).all())
 
     def _places_of(self, numbers: ParameterNumbers) -> ParameterNumbers | slice:
         """Return the places of these parameters in the arrays; a slice, which is cheaper, for all.
@@ -78,6 +91,7 @@ class ParameterHistory:
         more = size - len(self.seen)
         if more <= 0:
             return
+        self.all_changed = False
         self.seen = np.append(self.seen, np.zeros(more, np.int64))
         self.changed_ever = np.append(self.changed_ever, np.zeros(more, bool))
         self.still = np.append(self.still, np.zeros(more, np.int64))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from helpers.made_rows import record_of
 from opscope.judge.history import ParameterHistory, digests
@@ -57,3 +62,41 @@ def test_digests() -> None:
     found = digests(["one", "same", "other"], rows([1, 2], [1, 2], [1, 3]))
     assert found["one"] == found["same"] != found["other"]
     assert len(found["one"]) == 16
+
+
+VALUES = st.sampled_from([1.0, -1.0, 2.0, math.nan])
+"""1 and -1 have the same norm, which does not tell them apart."""
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 4), VALUES), max_size=12))
+def test_it_is_what_a_plain_count_finds(steps: list[dict[int, float]]) -> None:
+    history = ParameterHistory()
+    last: dict[int, float] = {}
+    seen, still, ever = Counter[int](), Counter[int](), set[int]()
+    arrays: dict[tuple[int, ...], np.ndarray] = {}
+    for step in steps:
+        used = tuple(sorted(step))
+        of = arrays.setdefault(used, numbers(*used))
+        history.observe(of, rows(*([step[which]] for which in used)))
+        changed = {w for w in used if w in last and repr(last[w]) != repr(step[w])}
+        for which in used:
+            if which in last:
+                seen[which] += 1
+                still[which] = 0 if which in changed else still[which] + 1
+        ever |= changed
+        last |= step
+        if used:
+            assert set(np.flatnonzero(history.changed)) == changed
+            assert history.all_changed <= (changed == set(range(len(history.seen))))
+    assert history.seen.tolist() == [seen[which] for which in range(len(history.seen))]
+    assert history.still.tolist() == [still[which] for which in range(len(history.seen))]
+    assert set(np.flatnonzero(history.changed_ever)) == ever
+
+
+def test_the_rows_of_earlier_steps_stay_as_they_are() -> None:
+    history, before = ParameterHistory(), rows([1.0], [2.0]).copy()
+    both, one = numbers(0, 1), numbers(0)
+    history.observe(both, before)
+    history.observe(both, before)
+    history.observe(one, rows([7.0]))
+    assert before["mean"].tolist() == [1.0, 2.0]
