@@ -66,6 +66,8 @@ class Calls:
         self._sorted = 0
         self._kind = object()
         """Shared with steps that are alike; there are no further calls in either."""
+        self._wiring = object()
+        """Shared with steps that hang together alike as well."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -119,6 +121,8 @@ class Calls:
         """Have the orders of another step, which this one is like; both have ended."""
         self._orders, self._sorted = dict(other.orders), len(self.nodes)
         self._kind = other._kind
+        if self.is_wired_like(other):
+            self._wiring = other._wiring
 
     def is_like(self, other: Calls) -> bool:
         """Tell whether the same nodes ran in the same order and passes."""
@@ -164,6 +168,8 @@ class Calls:
 
     def is_wired_like(self, other: Calls) -> bool:
         """Tell whether the same calls were made, with the same calls as inputs."""
+        if self._wiring is other._wiring:
+            return True
         same = self.changes == other.changes and self.crossings == other.crossings
         return same and self.further == other.further and self.is_like(other)
 

@@ -16,7 +16,7 @@ from opscope.capture.module_calls import ModuleCalls
 from opscope.capture.taken_numbers import TakenNumbers
 from opscope.capture.thread_state import FORWARD
 from opscope.capture.torch_patches import TorchPatches
-from opscope.capture.torch_program import TorchProgram, never_ending_training
+from opscope.capture.torch_program import NeverEndingTraining, TorchProgram
 from opscope.capture.updates import Updates
 from opscope.events import Snapshot, StepRecord
 from opscope.interruptions import hear_at_once, postpone_handlers, uninterrupted
@@ -220,7 +220,7 @@ class TorchCapture:
         def record() -> StepRecord:
             return StepRecord(step, calls, losses(), seconds, skipped or withheld(), complete, rest)
 
-        with plain_torch(), never_ending_training():
+        with plain_torch(), NeverEndingTraining():
             self._pipeline.end_step(record)
         self._program.threads.end_step()
 

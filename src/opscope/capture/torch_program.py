@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from opscope.capture import hook
 from opscope.capture.failures import report_failure
@@ -91,10 +90,14 @@ def say_compiled() -> None:
     )
 
 
-@contextlib.contextmanager
-def never_ending_training() -> Iterator[None]:
-    """Tell of what fails in this block, and let training go on."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - watching must never end training
+class NeverEndingTraining:
+    """Tells of what fails in this block, and lets training go on."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
         report_failure(error)
+        return True

@@ -20,7 +20,7 @@ from opscope.capture.optimizer_settings import group_facts
 from opscope.capture.parameters import bad_gradients, parameter_facts
 from opscope.capture.recognising import find_optimizers
 from opscope.capture.thread_state import FORWARD, OPTIMIZER, ThreadState
-from opscope.capture.torch_program import TorchProgram, never_ending_training
+from opscope.capture.torch_program import NeverEndingTraining, TorchProgram
 from opscope.events import GroupFact, ParameterFact
 from opscope.interruptions import uninterrupted
 from opscope.stats.devices import is_late
@@ -117,7 +117,7 @@ class Updates:
         if not program.watch.recording:
             return
         optimizers = program.clock.live()
-        with plain_torch(), never_ending_training():
+        with plain_torch(), NeverEndingTraining():
             for optimizer in optimizers:
                 program.names.add_optimizer(optimizer)
             calls = program.watch.calls_so_far()
@@ -135,7 +135,7 @@ class Updates:
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
         program = self._program
-        with plain_torch(), never_ending_training():
+        with plain_torch(), NeverEndingTraining():
             calls = program.watch.calls_so_far()
             program.pipeline.before_update(calls, program.losses.so_far, facts, groups)
 

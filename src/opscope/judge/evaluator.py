@@ -79,6 +79,8 @@ class Evaluator:
         self._watchpoints = watchpoints
         self.table.watch([w for w in watchpoints if w.condition.target != TRAINING])
         self.training.watch(watchpoints)
+        self.overflows.watch(watchpoints)
+        self._values.watch(watchpoints)
 
     def learn(self, count: int, renewed: Iterable[Node] = ()) -> None:
         """Take in that there are so many nodes now, and that some have other inputs."""
@@ -91,8 +93,8 @@ class Evaluator:
         rank = self._rank()
         hits: list[Hit] = []
         if self._has_edges:
-            hits += self.overflows.check(self._watchpoints, part, rank)
-        hits += self._values.check(self._watchpoints, part, rank)
+            hits += self.overflows.check(part, rank)
+        hits += self._values.check(part, rank)
         if part.ended is not None:
             hits += self._at_end(part.ended, part.updates)
         return [_in_its_pass(hit, part.calls) for hit in hits]
@@ -104,7 +106,7 @@ class Evaluator:
 
     def counts(self, birth: Birth) -> bool:
         """Return whether nobody asked to leave the operator of a birth alone."""
-        return self.overflows.counts(self._watchpoints, birth)
+        return self.overflows.counts(birth)
 
     def _at_end(self, record: StepRecord, updates: Sequence[UpdateFact]) -> Iterator[Hit]:
         """Check what is known only when a step has ended."""

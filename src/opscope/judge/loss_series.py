@@ -24,6 +24,9 @@ def loss_of(step: SeenStep) -> float | None:
     >>> loss_of(SeenStep(0)) is None
     True
     """
+    if len(step.losses) == 1:
+        value = step.losses[0].value
+        return value if math.isfinite(value) else None
     values = [loss.value for loss in step.losses]
     nodes = {loss.node for loss in step.losses}
     if len(nodes) != 1 or not all(map(math.isfinite, values)):

@@ -63,12 +63,17 @@ class Overflows:
         """By watchpoint: how many hits it has in the step."""
         self._masked: set[int] = set()
         """Nodes whose masked values have been noted."""
+        self._watchpoints: Sequence[Watchpoint] = ()
 
-    def check(self, watchpoints: Sequence[Watchpoint], part: StepPart, rank: int) -> Iterator[Hit]:
+    def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
+        """Make hits of those of them that ask for what is not finite."""
+        self._watchpoints = [w for w in watchpoints if w.condition.abbr == "OO"]
+
+    def check(self, part: StepPart, rank: int) -> Iterator[Hit]:
         """Find the hits among more rows of the step."""
         born = self.soundness.follow(part.records, part.calls, part.seen)
         arrived = self._arrived(part, born)
-        for watchpoint in _of_overflow(watchpoints):
+        for watchpoint in self._watchpoints:
             if self._findings is not None:
                 self._findings.count(watchpoint, len(part.records))
             births = arrived if watchpoint.arriving else born
@@ -85,9 +90,9 @@ class Overflows:
         self.soundness.begin()
         self._hits.clear()
 
-    def counts(self, watchpoints: Sequence[Watchpoint], birth: Birth) -> bool:
+    def counts(self, birth: Birth) -> bool:
         """Return whether nobody asked to leave the operator of a birth alone."""
-        asked = _of_overflow(watchpoints)
+        asked = self._watchpoints
         muted = bool(asked) and all(w.is_muted(birth.node) for w in asked)
         return self._is_of_interest(birth) and not muted
 
@@ -185,7 +190,3 @@ def _batches(
         if not known or is_next:
             last = birth
             yield birth, max([birth.call, *(c for b, c in readings if b is birth and is_next)])
-
-
-def _of_overflow(watchpoints: Sequence[Watchpoint]) -> list[Watchpoint]:
-    return [watchpoint for watchpoint in watchpoints if watchpoint.condition.abbr == "OO"]

@@ -42,6 +42,8 @@ class TrainingJudge:
         """The number in a row's `shape` → dtype and shape."""
         self.facts: dict[str, ParameterFact] = {}
         """By parameter: what training last did with it."""
+        self.frozen: list[str] = []
+        """The parameters that are frozen, and that an optimizer has."""
         self.groups: dict[int, list[GroupFact]] = {}
         """Step → the settings of the optimizers that step in it, until it has been checked."""
         self.features: list[FeatureFact] = []
@@ -102,6 +104,7 @@ class TrainingJudge:
                     self.in_eval[name] = self.in_eval.get(name, 0) + 1
             elif first and fact.has_gradient and not fact.owned and not fact.frozen:
                 self.with_gradient[name] = self.with_gradient.get(name, 0) + 1
+        self.frozen = [name for name, fact in self.facts.items() if fact.frozen and fact.owned]
 
     def observe_groups(self, step: int, groups: Sequence[GroupFact]) -> None:
         """Note the settings of an optimizer that is about to step."""

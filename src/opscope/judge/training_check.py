@@ -26,7 +26,7 @@ def _nothing() -> Records:
     return np.empty(0, ROW_DTYPE)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class SeenStep:
     """A step that has ended."""
 

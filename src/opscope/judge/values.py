@@ -48,8 +48,14 @@ class ValueChecks:
         self._first_step = first_step
         self._uses: list[tuple[NDArray[np.int32], Records]] = []
         self._lasting = Lasting()
+        self._watchpoints: Sequence[Watchpoint] = ()
 
-    def check(self, watchpoints: Sequence[Watchpoint], part: StepPart, rank: int) -> Iterator[Hit]:
+    def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
+        """Check those of them that are on single values."""
+        others = (w for w in watchpoints if w.condition.target != TRAINING)
+        self._watchpoints = [w for w in others if w.condition.abbr != "OO"]
+
+    def check(self, part: StepPart, rank: int) -> Iterator[Hit]:
         """Find the hits among some rows of a step."""
         records, seen = part.records, part.seen
         if not len(records):
@@ -58,10 +64,8 @@ class ValueChecks:
         is_first = int(records["step"][0]) == self._first_step
         self._table.see(records, None if seen is None else seen.places)
         rows, numbers = self._first_uses(records, part.calls)
-        for watchpoint in watchpoints:
+        for watchpoint in self._watchpoints:
             condition = watchpoint.condition
-            if condition.target == TRAINING or condition.abbr == "OO":
-                continue
             if condition.first_step_only and not is_first:
                 continue
             # Where nobody asks what was checked, only what may hit is looked at.

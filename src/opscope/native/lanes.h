@@ -93,6 +93,8 @@ struct Lanes {
   // ---- float32
   static Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
   static Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+  static float lowest(Floats v) { return _mm512_reduce_min_ps(v); }
+  static float highest(Floats v) { return _mm512_reduce_max_ps(v); }
   static Mask zeros(Floats v) { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ); }
   static Mask negatives(Floats v) {
     return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
@@ -236,6 +238,16 @@ struct Lanes {
 
   static Floats min(Floats a, Floats b) { return _mm256_min_ps(a, b); }
   static Floats max(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+  static float lowest(Floats v) {
+    const __m128 four = _mm_min_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ss(two, _mm_movehdup_ps(two)));
+  }
+  static float highest(Floats v) {
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
   static Mask zeros(Floats v) {
     return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ));
   }

@@ -29,12 +29,7 @@ struct Float32Steps {
   }
 
   Block<float> finish(int64_t padding) const {
-    float lows[kStep], highs[kStep], least = __builtin_inff(), most = -__builtin_inff();
-    std::memcpy(lows, &low, sizeof low);
-    std::memcpy(highs, &high, sizeof high);
-    for (const float one : lows) least = one < least ? one : least;
-    for (const float one : highs) most = one > most ? one : most;
-    return sums.block(least, most, zero.total() - padding, negative.total());
+    return sums.block(Lanes::lowest(low), Lanes::highest(high), zero.total() - padding, negative.total());
   }
 };
 

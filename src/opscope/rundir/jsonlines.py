@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,10 +40,19 @@ def encode_plain(value: Any) -> bytes:
 
     There is one for every operator of a long step, and looking into each costs ten times as much.
     """
-    return _as_bytes(_PLAIN.encode(value))
+    return _as_bytes("".join(_encode_plain(value, 0)))
 
 
-_PLAIN = json.JSONEncoder(ensure_ascii=False, check_circular=False, default=str)
+def _plain_encoder() -> Callable[[Any, int], Iterable[str]]:
+    """What `json.JSONEncoder` makes anew for each value."""
+    make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+    quoted = json.encoder.encode_basestring
+    encoder: Callable[[Any, int], Iterable[str]]
+    encoder = make(None, str, quoted, None, ": ", ", ", False, False, True)
+    return encoder
+
+
+_encode_plain = _plain_encoder()
 
 
 def _as_bytes(text: str) -> bytes:

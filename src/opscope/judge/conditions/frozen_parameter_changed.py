@@ -29,10 +29,8 @@ class FrozenParameterChanged(TrainingCheck):
         changed = training.history.changed
         names = [
             name
-            for name, fact in training.facts.items()
-            if fact.frozen
-            and fact.owned
-            and name not in self.told
+            for name in training.frozen
+            if name not in self.told
             and (number := training.table.number_of(name)) is not None
             and number < len(changed)
             and changed[number]

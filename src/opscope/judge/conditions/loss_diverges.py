@@ -16,8 +16,8 @@ _STEPS = 5
 
 def diverges(first: Sequence[float], last: Sequence[float], params: Params) -> bool:
     """Return whether the losses of late are far above the largest of the first ones."""
-    largest = max(first)
-    return largest > 0 and middle(last) > params["growth_gt"] * largest
+    limit = params["growth_gt"] * max(first)
+    return max(last) > limit > 0 and middle(last) > limit
 
 
 class LossDiverges(TrainingCheck):

@@ -44,7 +44,8 @@ class TrainingInEvalMode(TrainingCheck):
         if not self._trains or self.told:
             return
         self.training.checked(self.watchpoint)
-        yield from self._never_in_train_mode(step)
+        if self.training.in_eval:
+            yield from self._never_in_train_mode(step)
         norm = next((call for call in self._norms if _uses_batch(step, call)), None)
         if self._dropouts or norm is not None:
             self._off, self._evaluated = 0, False

@@ -6,6 +6,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -79,7 +80,15 @@ class RowBook {
   std::vector<int64_t> moments;
   std::vector<int64_t> copies;  // addresses of records, from and to
 
-  Seen& outside(PyObject* source) { return outside_[source]; }
+  // The row of something from outside; it is remembered from step to step, for its kind.
+  Seen& outside(PyObject* source) {
+    uint32_t& number = outside_number_[source];
+    if (number == 0) {
+      outside_.emplace_back();
+      number = static_cast<uint32_t>(outside_.size());
+    }
+    return outside_[number - 1];
+  }
 
   // Something is about to write to this tensor's memory.
   void note_write(const at::TensorBase& tensor) {
@@ -112,7 +121,10 @@ class RowBook {
 
   void end_step() {
     ++epoch;
-    outside_.clear();
+    if (outside_.size() > kOutsideRemembered) {
+      outside_.clear();
+      outside_number_.clear();
+    }
     written_.clear();
     moments.clear();
     copies.clear();
@@ -126,7 +138,9 @@ class RowBook {
   int32_t kind_of(const at::TensorBase& tensor, uint64_t layout, const Seen& mine);
   char* take();
 
-  std::unordered_map<PyObject*, Seen> outside_;
+  static constexpr size_t kOutsideRemembered = size_t{1} << 17;
+  FlatMap<const PyObject*, uint32_t, AddressHash> outside_number_;
+  std::deque<Seen> outside_;
   FlatMap<const void*, uint64_t, AddressHash> written_;  // by where the storage begins
   uint64_t clock_ = 0;
   std::unordered_map<std::string, int32_t> kinds_;
