@@ -32,7 +32,7 @@ struct Call : at::ObserverContext {
   c10::SmallVector<uint32_t, 4> written;    // which of them it writes to
   c10::SmallVector<Maker, 6> sources;       // borrowed: valid until the operator runs
   Jobs jobs;
-  c10::SmallVector<const char*, 4> records;  // of outputs, for the alarm
+  Bad bad;  // whether outputs are, for the alarm
   std::vector<c10::IValue> arguments;        // of a deferred call
   std::vector<at::Tensor> listed;            // outputs that came in lists
   size_t returned = 0;                       // how many outputs were returned, not written to

@@ -5,7 +5,6 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <cstring>
 #include <ctime>
 
 #include "call.h"
@@ -15,13 +14,6 @@
 namespace opscope {
 
 constexpr int64_t kMoment = 8;   // in calls
-constexpr size_t kNan = kNanAt, kPosinf = kPosinfAt, kNeginf = kNeginfAt;  // in a record
-
-inline uint64_t count_at(const char* record, size_t offset) {
-  uint64_t count = 0;
-  std::memcpy(&count, record + offset, sizeof count);
-  return count;
-}
 
 inline int64_t clock_ns(clockid_t which) {
   timespec now;
@@ -139,12 +131,11 @@ inline void measure_outputs(Call& call, const Produced& produced) {
     }
     const bool blank = call.op->fills || (known != nullptr && known->blank);
     const int64_t read_at = known != nullptr ? known->call : call.index;
-    const char* record =
-        rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs);
+    Bad* alarm = hook->alarmed && tensor->is_cpu() ? &call.bad : nullptr;
+    rows.measure(place, static_cast<int64_t>(slot), *tensor, output, known, seen[slot], call.jobs, alarm);
     seen[slot].blank = blank;
     seen[slot].call = read_at;
     seen[slot].made_in = call.index;
-    if (hook->alarmed && record != nullptr && tensor->is_cpu()) call.records.push_back(record);
   }
   if (rows.together) rows.launch_together();
 }

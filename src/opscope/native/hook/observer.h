@@ -262,7 +262,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   const Arguments arguments = last(fn.inputs(), op->shapes.size());
   const Role role = role_of(*op, arguments);
   if (role == Role::kPassed) return nullptr;
-  auto call = std::make_unique<Call>();
+  std::unique_ptr<Call> call(new Call);  // `make_unique` would fill its memory with zeros first
   call->op = op;
   call->outer = thread.call;
   call->generation = hook->generation;
@@ -323,15 +323,6 @@ inline void conclude(Call& call, Arguments results, bool raised) {
   }
 }
 
-inline bool has_bad(const Call& call, bool& has_nan) {
-  bool bad = false;
-  for (const char* record : call.records) {
-    has_nan = has_nan || count_at(record, kNan) != 0;
-    bad = bad || has_nan || (count_at(record, kPosinf) | count_at(record, kNeginf)) != 0;
-  }
-  return bad;
-}
-
 // Python's current exception, if any, is kept from what we do.
 class KeepError {
  public:
@@ -384,23 +375,26 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   const bool lacks_results = !call.op->returns_written && results.size() < call.op->returns;
   const bool raised = std::uncaught_exceptions() > call.exceptions || lacks_results;
   PyObject* node = call.node.get();  // which capture keeps
-  bool has_nan = false, done = false;
+  bool done = false;
+  const auto read = [&call] { call.bad.add(run(call.jobs, hook->rows.row)); };
+  const auto tell_if_bad = [&] {
+    if (call.bad) raise_alarm(call, node, collect_outputs(call, results), call.bad.nan);
+  };
   with_python([&] {
+    prefetch_next();
     conclude(call, results, raised);
     call.release();
     done = are_brief(call.jobs);
     if (done) {
-      run(call.jobs, hook->rows.row);
-      if (has_bad(call, has_nan)) raise_alarm(call, node, collect_outputs(call, results), has_nan);
+      read();
+      tell_if_bad();
       call.tensors.clear();  // whoever only Python holds is given back with its lock
     }
     prefetch_parts_of_next();
   });
   if (done) return;
-  run(call.jobs, hook->rows.row);
-  if (has_bad(call, has_nan)) {
-    with_python([&] { raise_alarm(call, node, collect_outputs(call, results), has_nan); });
-  }
+  read();
+  if (call.bad) with_python(tell_if_bad);
 }
 
 // A hook of the user's runs inside an operator: what it calls is to be seen.

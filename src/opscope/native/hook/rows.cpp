@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include <cstring>
-
 #include "tensors.h"
 
 
@@ -38,18 +36,28 @@ struct Head {
 };
 static_assert(sizeof(Head) == kNumbers);
 
-void fill(const at::TensorBase& tensor, char* record, RowFunction row) {
-  const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
-  row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
-      static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
-      nullptr, nullptr, record);
+// Gives a record the numbers of another one.
+void copy_numbers(char* record, const char* other) {
+  record[kKindAt] = other[kKindAt];
+  std::memcpy(record + kNumbers, other + kNumbers, kRecordBytes - kNumbers);
   __atomic_store_n(record, 1, __ATOMIC_RELEASE);
 }
 
 }  // namespace
 
-void run(const Jobs& jobs, RowFunction row) {
-  for (const Job& job : jobs) fill(*job.tensor, job.record, row);
+Bad run(const Jobs& jobs, RowFunction row) {
+  Bad bad;
+  for (const Job& job : jobs) {
+    const at::TensorBase& tensor = *job.tensor;
+    const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
+    alignas(64) char made[kRecordBytes] = {};
+    row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
+        static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
+        nullptr, nullptr, made);
+    if (job.alarms) bad.add(made);
+    copy_numbers(job.record, made);
+  }
+  return bad;
 }
 
 bool are_brief(const Jobs& jobs) {
@@ -82,39 +90,38 @@ int32_t RowBook::kind_of(const at::TensorBase& tensor, uint64_t layout, const Se
   return kinds_[std::move(key)] = static_cast<int32_t>(PyLong_AsLong(number.get()));
 }
 
-char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& tensor,
-                      PyObject* source, const Seen* known, Seen& mine, Jobs& jobs) {
+void RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& tensor,
+                      PyObject* source, const Seen* known, Seen& mine, Jobs& jobs, Bad* alarm) {
   if (!is_plain(tensor, dtype_names)) {
     Ref object = python_of(tensor);
     checked(PyObject_CallFunction(measure_slowly.get(), "LLLBLOO", place.step, place.node,
                                   place.call, place.side, slot, object.get(), source));
-    return nullptr;
+    return;
   }
   const uint64_t layout = layout_number(tensor);
   const int32_t kind = kind_of(tensor, layout, mine);
   char* record = take();
-  Head head{};
+  auto& head = *reinterpret_cast<Head*>(record);
+  head.valid = head.kind = head.unused = 0;
   head.side = place.side;
   head.slot = static_cast<uint32_t>(slot);
   head.step = static_cast<int32_t>(place.step);
   head.node = static_cast<uint32_t>(place.node);
   head.call = static_cast<uint32_t>(place.call);
   head.shape = static_cast<uint32_t>(kind);
-  std::memcpy(record, &head, sizeof head);
   bool filled = true;
   if (known != nullptr && known->filled && known->record[0] == 0) {
     known = nullptr;  // it is about to be computed, for another input of this call
   }
   if (known != nullptr && known->filled) {
-    record[2] = known->record[2];
-    std::memcpy(record + kNumbers, known->record + kNumbers, kRecordBytes - kNumbers);
-    __atomic_store_n(record, 1, __ATOMIC_RELEASE);
+    if (alarm != nullptr) alarm->add(known->record);
+    copy_numbers(record, known->record);
   } else if (known != nullptr) {
     copies.push_back(reinterpret_cast<int64_t>(known->record));
     copies.push_back(reinterpret_cast<int64_t>(record));
     filled = false;
   } else if (tensor.is_cpu()) {
-    jobs.push_back({&tensor, record});
+    jobs.push_back({&tensor, record, alarm != nullptr});
   } else if (CudaLane* lane = lane_of(tensor); lane != nullptr && lane->submit(tensor, record, together)) {
     filled = false;
   } else {
@@ -132,7 +139,6 @@ char* RowBook::measure(const Place& place, int64_t slot, const at::TensorBase& t
   mine.record = record;
   mine.filled = filled;
   mine.clock = clock_;
-  return record;
 }
 
 }  // namespace opscope

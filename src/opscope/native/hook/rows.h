@@ -6,6 +6,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -22,6 +23,12 @@ namespace opscope {
 // opscope_row of the statistics library.
 using RowFunction = int (*)(const void*, int, int, const int64_t*, const int64_t*, int,
                             const double*, uint64_t*, void*);
+
+inline uint64_t count_at(const char* record, size_t offset) {
+  uint64_t count = 0;
+  std::memcpy(&count, record + offset, sizeof count);
+  return count;
+}
 
 // Sizes and strides as one number, which is another for others.
 inline uint64_t layout_number(const at::TensorBase& tensor) {
@@ -54,10 +61,27 @@ struct alignas(64) Seen {
 };
 static_assert(sizeof(Seen) == 64);
 
+// Whether some values hold NaN, or Inf.
+struct Bad {
+  bool nan = false, infinity = false;
+
+  // Of numbers that are in the cache: those of a record just written come from there late.
+  void add(const char* record) {
+    nan |= count_at(record, kNanAt) != 0;
+    infinity |= (count_at(record, kPosinfAt) | count_at(record, kNeginfAt)) != 0;
+  }
+  void add(const Bad& other) {
+    nan |= other.nan;
+    infinity |= other.infinity;
+  }
+  explicit operator bool() const { return nan || infinity; }
+};
+
 // A row to be computed when the interpreter lock is released.
 struct Job {
   const at::TensorBase* tensor;
   char* record;
+  bool alarms;  // somebody is to be told at once if it is bad
 };
 
 using Jobs = c10::SmallVector<Job, 4>;
@@ -115,9 +139,9 @@ class RowBook {
 
   // Write the row of a value into a new record, or see to it that it will be. `known` is a row of
   // the same elements, or null. `mine` is where this value's row is remembered.
-  // Returns the record, unless Python made it.
-  char* measure(const Place& place, int64_t slot, const at::TensorBase& tensor, PyObject* source,
-               const Seen* known, Seen& mine, Jobs& jobs);
+  // If somebody is to be told at once whether it is bad, `alarm` learns it, or the job says so.
+  void measure(const Place& place, int64_t slot, const at::TensorBase& tensor, PyObject* source,
+               const Seen* known, Seen& mine, Jobs& jobs, Bad* alarm = nullptr);
 
   void end_step() {
     ++epoch;
@@ -146,7 +170,7 @@ class RowBook {
   std::unordered_map<std::string, int32_t> kinds_;
 };
 
-void run(const Jobs& jobs, RowFunction row);
+Bad run(const Jobs& jobs, RowFunction row);  // of those that alarm
 // Whether that takes a few microseconds only.
 bool are_brief(const Jobs& jobs);
 

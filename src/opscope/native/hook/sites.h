@@ -171,7 +171,7 @@ inline const FoundSite* find_again(const SiteKey& key) {
     if (last != nullptr) last->next = site;
   }
   hook->last_site = site;
-  __builtin_prefetch(site->next);
+  prefetch(site->next, sizeof(FoundSite));
   return site;
 }
 
@@ -189,7 +189,9 @@ inline void remember(const SiteKey& key, const Found& found) {
 // Has what the next call will need brought from memory while the operator runs.
 inline void prefetch_next() {
   const FoundSite* next = hook->last_site != nullptr ? hook->last_site->next : nullptr;
-  if (next != nullptr) prefetch(next->first, sizeof(NodeFacts));
+  if (next == nullptr) return;
+  prefetch(next->first, sizeof(NodeFacts));
+  prefetch(next->key.op, 2 * 64);
 }
 
 // The same of what these refer to, when they have come.
@@ -199,7 +201,7 @@ inline void prefetch_parts_of_next() {
   const NodeFacts& facts = *next->first;
   __builtin_prefetch(hook->marks + next->at, 1);
   __builtin_prefetch(facts.node, 1);
-  for (const PyObject* output : facts.outputs) __builtin_prefetch(output, 1);
+  for (const PyObject* output : facts.outputs) prefetch(output, 2 * 64);
   for (const PyObject* source : facts.sources) __builtin_prefetch(source, 1);
   prefetch(facts.output_rows.data(), sizeof(Seen) * facts.output_rows.size());
   const auto id = static_cast<size_t>(facts.id);

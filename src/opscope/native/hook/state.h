@@ -30,7 +30,7 @@ using Arguments = c10::ArrayRef<const c10::IValue>;
 constexpr int kValues = kInputValues | kOutputValues | kParameters;
 
 // What is known of an operator; made when it is first seen and never let go.
-struct Operator {
+struct alignas(64) Operator {
   explicit Operator(const c10::OperatorHandle& of) : handle(of) {}
   c10::OperatorHandle handle;
   Ref object;  // its opscope.capture.operators.Operator
@@ -40,8 +40,8 @@ struct Operator {
        converts = false, fills = false, asynchronous = false, fresh = false, only_python = false,
        of_torch = false, with_autograd = false;
   size_t returns = 0;
-  std::vector<uint8_t> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
-  std::vector<uint8_t> mutated;
+  c10::SmallVector<uint8_t, 16> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
+  c10::SmallVector<uint8_t, 16> mutated;
   c10::DispatchKeySet casting;  // the keys of autocast that it has kernels of its own for
   // Per kind of tensor: 0 not asked yet, 1 an operator of its own, 2 made of others.
   mutable std::array<int8_t, static_cast<size_t>(c10::DispatchKey::EndOfRuntimeBackendKeys) + 1>
