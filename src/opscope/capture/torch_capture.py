@@ -13,6 +13,7 @@ from opscope.capture.data_loading import DataLoading
 from opscope.capture.guards import plain_torch
 from opscope.capture.kept_state import KeptState
 from opscope.capture.module_calls import ModuleCalls
+from opscope.capture.python_stack import keep_chunks
 from opscope.capture.taken_numbers import TakenNumbers
 from opscope.capture.thread_state import FORWARD
 from opscope.capture.torch_patches import TorchPatches
@@ -52,6 +53,7 @@ class TorchCapture:
     def start(self) -> None:
         """Patch torch and begin with step 0."""
         self._running = True
+        keep_chunks()
         postpone_handlers()
         program = self._program
         program.look()

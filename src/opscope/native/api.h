@@ -2,6 +2,7 @@
  * another library. Records and dtype numbers are those of opscope/native/shared.py. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define OPSCOPE_API __attribute__((visibility("default")))
@@ -61,6 +62,16 @@ OPSCOPE_API void opscope_copy(const int64_t* pairs, int64_t count);
  * code between two texts; it is written as `draft` first. Returns 1 where that cannot be known. */
 OPSCOPE_API int opscope_on_leaving(const char* path, const char* draft, const char* before,
                                    const char* after);
+
+/* What CPython gets memory for its objects and frames by: its PyObjectArenaAllocator. */
+typedef struct {
+  void* context;
+  void* (*allocate)(void* context, size_t size);
+  void (*release)(void* context, void* memory, size_t size);
+} OpscopeArenas;
+
+/* Replaces it by one that keeps some chunks of frames for the next call. To be called once. */
+OPSCOPE_API void opscope_keep_chunks(OpscopeArenas* arenas);
 
 /* The instruction set in use: "avx512", "avx2" or "baseline". */
 OPSCOPE_API const char* opscope_features(void);

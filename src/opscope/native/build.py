@@ -42,7 +42,7 @@ _AVX512 = (
     *("-mprefer-vector-width=512", "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
 )
 STATS = "stats"
-STATS_SOURCES = ("stats.cpp", "api.cpp", "csv.cpp", "leaving.cpp")
+STATS_SOURCES = ("stats.cpp", "api.cpp", "csv.cpp", "leaving.cpp", "python_stack.cpp")
 STATS_VARIANTS: dict[str, tuple[str, ...]] = {"baseline": ()}
 if _X86:
     STATS_VARIANTS |= {

@@ -23,6 +23,7 @@ from torch.optim.optimizer import (
 
 from opscope.capture.direct_calls import see_direct_calls
 from opscope.capture.patches import Patches
+from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
     compiler,
     dynamo_compiling,
@@ -91,6 +92,7 @@ class Program:
 
     def install(self) -> None:
         """Begin with step 0."""
+        keep_chunks()
         find_optimizers(self._clock.add)
         self.resume()
         self._facts.begin(0)

@@ -60,6 +60,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "opscope_on_leaving": (_int, [_text, _text, _text, _text]),
     "opscope_copy": (None, [_pointer, _long]),
+    "opscope_keep_chunks": (None, [_pointer]),
     "opscope_features": (_text, []),
     "opscope_force": (_int, [_text]),
 }
