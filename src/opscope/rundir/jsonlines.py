@@ -44,7 +44,7 @@ def encode_plain(value: Any) -> bytes:
 
 
 def _plain_encoder() -> Callable[[Any, int], Iterable[str]]:
-    """What `json.JSONEncoder` makes anew for each value."""
+    """Make once the encoder that `json.JSONEncoder` makes anew for each value."""
     make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
     quoted = json.encoder.encode_basestring
     encoder: Callable[[Any, int], Iterable[str]]
