@@ -72,13 +72,15 @@ class Calls:
     @property
     def nodes(self) -> list[Node]:
         """By the index of a call."""
-        self._loaded()
+        if self._load is not None:
+            self._loaded()
         return self._nodes
 
     @property
     def passes(self) -> list[int]:
         """The index of a call and the pass that begins with it, in turn; before that it is 0."""
-        self._loaded()
+        if self._load is not None:
+            self._loaded()
         return self._passes
 
     def _loaded(self) -> None:

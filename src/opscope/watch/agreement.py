@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -116,11 +117,17 @@ class _AloneError(Exception):
     """Another rank does not answer any more."""
 
 
+@functools.cache
+def _distributed() -> Any:
+    import torch.distributed
+
+    return torch.distributed if torch.distributed.is_available() else None
+
+
 def _group_store() -> tuple[Any, int, int] | None:
     """A connection of our own to the store of the default process group."""
-    import torch.distributed as dist
-
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() < 2:
+    dist = _distributed()
+    if dist is None or not dist.is_initialized() or dist.get_world_size() < 2:
         return None
     store = dist.distributed_c10d._get_default_store()
     try:

@@ -38,12 +38,14 @@ class Ranks:
         self.digests: dict[int, dict[str, str]] = {}
         """By step: what has not been compared yet."""
 
-    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> bool:
-        """Note the rows of some parameters in a step; returns whether the ranks compare them."""
-        if not self.agreement.possible or not self.is_replicated():
-            return False
+    @property
+    def are_compared(self) -> bool:
+        """True if the ranks compare their parameters."""
+        return self.is_replicated() and self.agreement.possible
+
+    def note(self, step: int, names: Sequence[str], rows: NDArray[np.void]) -> None:
+        """Note the rows of some parameters in a step, to be compared."""
         self.digests[step] = digests(names, rows)
-        return True
 
     def meet(self, stops: bool, attended: bool = False) -> Decision:
         """Come to an agreement with the other ranks."""

@@ -349,9 +349,11 @@ class WatchSink(BaseSink):
 
     def _note_parameters(self, step: int, uses: Uses) -> None:
         numbers, rows = uses
+        if not self.ranks.are_compared:
+            return
         names = [self._evaluator.table.parameters[number] for number in numbers]
-        if self.ranks.note(step, names, rows):
-            self._facts.add_replicated(step)
+        self.ranks.note(step, names, rows)
+        self._facts.add_replicated(step)
 
     # ------------------------------------------------------------------ ranks and stopping
 
