@@ -65,6 +65,10 @@ class GraphCheck(TrainingCheck):
                 self.told.add(key)
                 yield self.hit_at(step, message, spot.node, spot.call)
 
+    def rests(self, calls: Calls) -> bool:
+        """Return whether the pattern is not there at all."""
+        return self._calls is calls and not self._spots
+
     def input_row(self, step: SeenStep, call: int, slot: int) -> np.void | None:
         """Return the row of an input; where it comes from is the same in steps that are alike."""
         place = self._sources.get((call, slot), _UNKNOWN)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from opscope.calls import Calls
 from opscope.events import FeatureFact, GroupFact, Node, ParameterFact, Phase
 from opscope.judge.condition import TRAINING
 from opscope.judge.findings import Findings
@@ -78,6 +79,10 @@ class TrainingJudge:
         """The parameters that the last step used, by number, and their rows."""
         self._findings = findings
         self._checks: dict[int, TrainingCheck] = {}
+        self._wired: Calls | None = None
+        """The last step that all checks were asked about."""
+        self._awake: list[TrainingCheck] = []
+        """The checks that have something to say of steps that hang together like that one."""
 
     # ------------------------------------------------------------------ observing
 
@@ -155,7 +160,7 @@ class TrainingJudge:
 
     def watch(self, watchpoints: Sequence[Watchpoint]) -> None:
         """Check these from now on; those that were checked before keep what they know."""
-        before, self._checks = self._checks, {}
+        before, self._checks, self._wired = self._checks, {}, None
         for watchpoint in watchpoints:
             make = watchpoint.condition.training
             known = before.get(watchpoint.id)
@@ -171,9 +176,14 @@ class TrainingJudge:
 
     def check(self, step: SeenStep) -> Iterator[Hit]:
         """Say what is wrong, now that a step has ended."""
-        for check in self._checks.values():
+        as_before = self._wired is not None and step.calls.is_wired_like(self._wired)
+        if not as_before or self._findings is not None:
+            self._wired, self._awake = step.calls, list(self._checks.values())
+        for check in self._awake:
             if not (step.skipped and check.ignores_skipped):
                 yield from check.check(step)
+        if self._wired is step.calls:
+            self._awake = [check for check in self._awake if not check.rests(step.calls)]
         self.groups.pop(step.step, None)
 
     def checked(self, watchpoint: Watchpoint, count: int = 1) -> None:

@@ -67,6 +67,10 @@ class TrainingCheck:
         """Say what is wrong, now that a step has ended."""
         raise NotImplementedError
 
+    def rests(self, calls: Calls) -> bool:
+        """Return whether it has nothing to say of steps that hang together like this one."""
+        return False
+
     def hit_at(
         self, step: SeenStep, message: str, node: Node | None, call: int | None = None
     ) -> Hit:
