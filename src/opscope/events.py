@@ -303,6 +303,23 @@ class Want(enum.IntFlag):
     """`Node.arguments` as they are in each call, not only in the first."""
 
 
+class StepSoFar(Protocol):
+    """The step under way, for those who ask: in most steps nobody does."""
+
+    @property
+    def may_be_bad(self) -> bool:
+        """False if none of its rows counts NaN or Inf."""
+
+    def calls(self) -> Calls:
+        """The calls so far."""
+
+    def rows(self) -> Sequence[Rows]:
+        """All rows so far; none if they are late."""
+
+    def losses(self) -> Sequence[LossRecord]:
+        """The losses so far; none if they are late."""
+
+
 class Sink(Protocol):
     """A receiver of events. Callbacks run in the training process with capture off.
 
@@ -345,13 +362,11 @@ class Sink(Protocol):
 
     def before_update(
         self,
-        calls: Calls,
-        rows: Sequence[Rows],
-        losses: Sequence[LossRecord],
+        so_far: StepSoFar,
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
-        """An optimizer is about to step: all rows of the step so far, none if they are late."""
+        """An optimizer is about to step."""
 
     def step_begin(self, step: int) -> None:
         """A step starts."""
@@ -398,9 +413,7 @@ class BaseSink:
 
     def before_update(
         self,
-        calls: Calls,
-        rows: Sequence[Rows],
-        losses: Sequence[LossRecord],
+        so_far: StepSoFar,
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:

@@ -77,6 +77,9 @@ class RowHook(Protocol):
     def glance(self, records: NDArray[np.void]) -> Glance:
         """Look at records that follow each other in memory."""
 
+    def has_bad(self) -> bool:
+        """Tell whether a row of the step so far counts NaN or Inf."""
+
     def end_step(self) -> tuple[bytes, bytes]:
         """Moments of its calls and copies of its records, as the numbers of arrays."""
 
@@ -105,6 +108,8 @@ class Meter:
         """The index of the call that made a tensor what it is; -1 if none of this step did."""
         self.found_bad = False
         """Set by a row with NaN or Inf; whoever looks at it clears it."""
+        self._has_bad = False
+        """True if such a row came in the step under way."""
 
     @property
     def memory(self) -> RowMemory:
@@ -191,7 +196,7 @@ class Meter:
             if filled:
                 buffer[offset] = VALID
         if filled and buffer[offset + BAD : offset + BAD_END] != _NONE_BAD:
-            self.found_bad = True
+            self.found_bad = self._has_bad = True
         if source is not None and _lasts(source):
             made_in = self.made_in(tensor) if side == INPUT else call
             if made_in < 0 and isinstance(source, Output):
@@ -221,6 +226,13 @@ class Meter:
         """The records of the step under way; at its end they are not cut here."""
         return [*self._spans, *self._open_span()]
 
+    @property
+    def may_be_bad(self) -> bool:
+        """False if no row of the step under way counts NaN or Inf; those of a GPU come later."""
+        if self._has_bad or self.engine.has_device:
+            return True
+        return self.hook is not None and self.hook.has_bad()
+
     def glance(self, records: NDArray[np.void]) -> Glance:
         """Look at records of a span."""
         return glance(records) if self.hook is None else self.hook.glance(records)
@@ -242,6 +254,7 @@ class Meter:
         moments, self.moments = self.moments, array("q")
         self._rows.clear()
         self._written.clear()
+        self._has_bad = False
         return spans, moments, None if ticket is None else Late(ticket, copies)
 
     def _flush(self) -> tuple[Ticket | None, array[int]]:

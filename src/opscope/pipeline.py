@@ -80,6 +80,36 @@ class _Ended(NamedTuple):
     record: Callable[[], StepRecord]
 
 
+class _SoFar:
+    """The step under way, looked at when a sink asks."""
+
+    __slots__ = ("_losses", "_pipeline", "calls")
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        calls: Callable[[], Calls],
+        losses: Callable[[], Sequence[LossRecord]],
+    ) -> None:
+        self._pipeline = pipeline
+        self._losses = losses
+        self.calls = calls
+
+    @property
+    def _is_late(self) -> bool:
+        return self._pipeline.meter.engine.has_device and not self._pipeline.strict
+
+    @property
+    def may_be_bad(self) -> bool:
+        return self._pipeline.meter.may_be_bad and not self._is_late
+
+    def rows(self) -> Sequence[Rows]:
+        return () if self._is_late else self._pipeline.rows_so_far()
+
+    def losses(self) -> Sequence[LossRecord]:
+        return () if self._is_late else self._losses()
+
+
 class Pipeline:
     """Delivers the events of one rank to its sinks."""
 
@@ -253,7 +283,7 @@ class Pipeline:
 
     def before_update(
         self,
-        calls: Calls,
+        calls: Callable[[], Calls],
         losses: Callable[[], Sequence[LossRecord]],
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
@@ -263,10 +293,12 @@ class Pipeline:
             return
         if self.strict:
             self.meter.settle()
-        late = self.meter.engine.has_device and not self.strict
-        rows = [] if late else [self._rows(*span, array("q")) for span in self.meter.so_far()]
-        known = [] if late else losses()
-        self._each(self._active, "before_update", calls, rows, known, facts, groups)
+        so_far = _SoFar(self, calls, losses)
+        self._each(self._active, "before_update", so_far, facts, groups)
+
+    def rows_so_far(self) -> list[Rows]:
+        """The rows of the step under way."""
+        return [self._rows(*span, array("q")) for span in self.meter.so_far()]
 
     def end_step(self, record: Callable[[], StepRecord]) -> None:
         """Deliver a step that ended when its rows are ready; only then call `record`."""
@@ -331,15 +363,15 @@ class Pipeline:
             if want & flag:
                 self._call(sink, callback, call, values)
 
+    def _call(self, sink: Sink, callback: str, *args: Any) -> None:
+        self._each((sink,), callback, *args)
+
     def _each(self, sinks: Sequence[Sink], callback: str, *args: Any) -> None:
         for sink in tuple(sinks):
-            self._call(sink, callback, *args)
-
-    def _call(self, sink: Sink, callback: str, *args: Any) -> None:
-        try:
-            getattr(sink, callback)(*args)
-        except Exception as error:  # noqa: BLE001 - a bug in a sink must not end training
-            self._drop(sink, callback, error)
+            try:
+                getattr(sink, callback)(*args)
+            except Exception as error:  # noqa: BLE001 - a bug in a sink must not end training
+                self._drop(sink, callback, error)
 
     def _ask(self, sink: Sink, node: Node) -> Want:
         try:

@@ -218,6 +218,11 @@ class Hook:
     def _tell_marks(self) -> None:
         self._module.set_marks(self._watch.book.marks.numbers.buffer_info()[0])
 
+    def number(self, tensor: Any) -> float | None:
+        """The one element of a tensor, if that is simple."""
+        found: float | None = self._module.number(tensor)
+        return found
+
     def launch_all(self) -> None:
         self._module.launch_all()
 
@@ -226,6 +231,10 @@ class Hook:
 
     def glance(self, records: NDArray[np.void]) -> Glance:
         return Glance(*self._module.glance(records))
+
+    def has_bad(self) -> bool:
+        found: bool = self._module.has_bad()
+        return found
 
     def end_step(self) -> tuple[bytes, bytes]:
         moments, copies = self._module.end_step()

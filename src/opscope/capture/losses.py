@@ -56,14 +56,24 @@ class Losses:
     def note(self, roots: Any) -> None:
         """Backward starts from these."""
         for root in roots:
-            if isinstance(root, Tensor) and root.numel() == 1 and not unsupported_reason(root):
-                loss = self._unscaled.get(id(root), root)
-                source = self._watch.source_of(loss)
-                if isinstance(source, Output):
-                    call = self._watch.known.call_of(self._watch.key(loss))
-                    self._noted.append((self._value_of(loss), source.node, call))
-                else:
-                    self._noted.append((self._value_of(loss), None, None))
+            loss = self._unscaled.get(id(root), root)
+            value = self._simple_value(loss) if loss is root else None
+            if value is None:
+                if not isinstance(root, Tensor) or root.numel() != 1 or unsupported_reason(root):
+                    continue
+                value = self._value_of(loss)
+            source = self._watch.source_of(loss)
+            if isinstance(source, Output):
+                call = self._watch.known.call_of(self._watch.key(loss))
+                self._noted.append((value, source.node, call))
+            else:
+                self._noted.append((value, None, None))
+
+    def _simple_value(self, loss: Any) -> Callable[[], float] | None:
+        """Take a loss where it lies, if it is a number in the memory of the host."""
+        hook = self._watch.hook
+        number = None if hook is None or not isinstance(loss, Tensor) else hook.number(loss)
+        return None if number is None else lambda: number
 
     def _value_of(self, loss: Tensor) -> Callable[[], float]:
         """Take a loss as it is now; on a GPU it is known only when the step's rows are."""

@@ -120,9 +120,8 @@ class Updates:
         with plain_torch(), NeverEndingTraining():
             for optimizer in optimizers:
                 program.names.add_optimizer(optimizer)
-            calls = program.watch.calls_so_far()
             program.pipeline.before_update(
-                calls,
+                program.watch.calls_so_far,
                 tuple,
                 lambda: parameter_facts(program.names, optimizers, None, program.threads.many),
                 tuple,
@@ -136,8 +135,8 @@ class Updates:
     ) -> None:
         program = self._program
         with plain_torch(), NeverEndingTraining():
-            calls = program.watch.calls_so_far()
-            program.pipeline.before_update(calls, program.losses.so_far, facts, groups)
+            so_far = program.watch.calls_so_far, program.losses.so_far
+            program.pipeline.before_update(*so_far, facts, groups)
 
     def bad_gradients(self) -> list[str]:
         """Return the parameters whose gradient, about to be used, is not finite."""

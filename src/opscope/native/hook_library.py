@@ -42,6 +42,7 @@ def build_beside_torch(
         flags=[
             "-std=c++20",
             "-O2",
+            "-fno-plt",  # calls of torch and Python go through one line of the cache less
             "-DNDEBUG",  # structures of torch have other fields without it
             "-DAT_PER_OPERATOR_HEADERS",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",

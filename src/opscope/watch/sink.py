@@ -19,6 +19,7 @@ from opscope.events import (
     ParameterFact,
     PassingValue,
     StepRecord,
+    StepSoFar,
     UpdateFact,
     Want,
 )
@@ -171,9 +172,7 @@ class WatchSink(BaseSink):
 
     def before_update(
         self,
-        calls: Calls,
-        rows: Sequence[Rows],
-        losses: Sequence[LossRecord],
+        so_far: StepSoFar,
         facts: Callable[[], Sequence[ParameterFact]],
         groups: Callable[[], Sequence[GroupFact]],
     ) -> None:
@@ -185,9 +184,15 @@ class WatchSink(BaseSink):
             settings = groups()
             training.observe_groups(self._under_way, settings)
             self._facts.add_groups(self._under_way, settings)
-        if any(part.has_bad for part in rows):
+        # What else may end training waits for the end of the step, unless it was asked to.
+        may_wait = self._reporter.reaction.kinds <= NONFINITE
+        if may_wait and not so_far.may_be_bad:
+            return
+        calls, losses, rows = so_far.calls(), so_far.losses(), so_far.rows()
+        is_bad = any(part.has_bad for part in rows)
+        if is_bad:
             self._note_update(calls, losses, facts)
-        if rows and self._may_stop(rows):
+        if rows and (is_bad or not may_wait):
             self._examine(self._under_way, calls, [*self._pending, *rows], losses)
 
     def _note_update(
@@ -267,11 +272,6 @@ class WatchSink(BaseSink):
             self.on_change()
         elif self._features.take_change() | self._equal_rows.take_change():
             self.on_change()
-
-    def _may_stop(self, rows: Sequence[Rows]) -> bool:
-        """Tell whether something may end training before the update; all else waits for the end."""
-        kinds = self._reporter.reaction.kinds
-        return not kinds <= NONFINITE or any(part.has_bad for part in rows)
 
     def _examine(
         self,

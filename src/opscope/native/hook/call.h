@@ -21,6 +21,7 @@ using Produced = c10::SmallVector<const at::Tensor*, 8>;
 struct Call : at::ObserverContext {
   const Operator* op = nullptr;
   Call* outer = nullptr;
+  PyThreadState* python = nullptr;  // of the thread that it is in
   bool hidden = true;    // nothing is to be done about it, nor about what runs inside it
   bool deferred = false;  // Python is told of it when it has run
   bool above = false;     // autograd sees to it: what it runs around the operator is looked at

@@ -373,6 +373,10 @@ PyObject* py_glance(PyObject*, PyObject* records) {
   return found;
 }
 
+PyObject* py_has_bad(PyObject*, PyObject*) {
+  return guarded([&] { return PyBool_FromLong(hook->rows.bad); });
+}
+
 PyObject* py_take_links(PyObject*, PyObject*) {
   return guarded([&] {
     Ref changes = bytes_of(hook->changes), crossings = bytes_of(hook->crossings);
@@ -418,6 +422,8 @@ PyObject* py_launch_all(PyObject*, PyObject*) {
   });
 }
 
+PyObject* py_number(PyObject*, PyObject* object) { return only_number(object); }
+
 PyObject* py_key(PyObject*, PyObject* object) {
   const c10::TensorImpl* impl = tensor_in(object);
   return PyLong_FromVoidPtr(impl == nullptr ? static_cast<void*>(object)
@@ -454,12 +460,14 @@ PyMethodDef methods[] = {
     {"set_cursor", py_set_cursor, METH_O, "The address of the row memory's cursor."},
     {"set_marks", py_set_marks, METH_O, "The address of the marks of call sites."},
     {"glance", py_glance, METH_O, "Rows at a glance, as stats/glance.py finds it."},
+    {"has_bad", py_has_bad, METH_NOARGS, "Whether a value read in this step holds NaN or Inf."},
     {"end_step", py_end_step, METH_NOARGS, "Moments, and records that copy others, as bytes."},
     {"add_lane", py_add_lane, METH_VARARGS, "A device that rows are asked of."},
     {"launch_all", py_launch_all, METH_NOARGS, "Enqueue every row that waits for company."},
     {"note_write", py_note_write, METH_O, "A tensor is about to be written to."},
     {"hold", py_hold, METH_O, "Announce writes to the memory at this address."},
     {"let_go", py_let_go, METH_NOARGS, "Announce no more of them."},
+    {"number", py_number, METH_O, "The one element of a tensor; None if Python is to find it."},
     {"key", py_key, METH_O, "What a tensor is known by."},
     {"texts", py_texts, METH_NOARGS, "The arguments of the call under way that are no tensors."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},

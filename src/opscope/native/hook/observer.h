@@ -256,7 +256,8 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   Thread& thread = here();
   if (thread.depth != 0 && !is_around(thread)) return nullptr;
   if (thread.muted != 0 || hook == nullptr || !hook->recording) return nullptr;
-  if (PyGILState_GetThisThreadState() == nullptr) return nullptr;  // a thread of a library's own
+  PyThreadState* python = PyGILState_GetThisThreadState();
+  if (python == nullptr) return nullptr;  // a thread of a library's own
   const Operator* op = operator_of(fn, thread);
   if (op == nullptr) return nullptr;
   const Arguments arguments = last(fn.inputs(), op->shapes.size());
@@ -264,6 +265,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   if (role == Role::kPassed) return nullptr;
   std::unique_ptr<Call> call(new Call);  // `make_unique` would fill its memory with zeros first
   call->op = op;
+  call->python = python;
   call->outer = thread.call;
   call->generation = hook->generation;
   ++thread.depth;
@@ -274,7 +276,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   }
   call->above = op->writes && above_autograd() && may_act(*op, arguments);
   {
-    Gil gil;
+    GilOf gil(python);
     try {
       settle_numbers(call->outer);
       watch(*call, arguments);
@@ -286,7 +288,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
       report(error.what());
     }
   }
-  run(call->jobs, hook->rows.row);
+  run(call->jobs, hook->rows);
   call->jobs.clear();
   return call;
 }
@@ -336,8 +338,8 @@ class KeepError {
 };
 
 template <class Function>
-inline void with_python(Function function) {
-  Gil gil;
+inline void with_python(const Call& call, Function function) {
+  GilOf gil(call.python);
   KeepError keep;
   try {
     function();
@@ -376,11 +378,11 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   const bool raised = std::uncaught_exceptions() > call.exceptions || lacks_results;
   PyObject* node = call.node.get();  // which capture keeps
   bool done = false;
-  const auto read = [&call] { call.bad.add(run(call.jobs, hook->rows.row)); };
+  const auto read = [&call] { call.bad.add(run(call.jobs, hook->rows)); };
   const auto tell_if_bad = [&] {
     if (call.bad) raise_alarm(call, node, collect_outputs(call, results), call.bad.nan);
   };
-  with_python([&] {
+  with_python(call, [&] {
     prefetch_next();
     conclude(call, results, raised);
     call.release();
@@ -394,7 +396,7 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   });
   if (done) return;
   read();
-  if (call.bad) with_python(tell_if_bad);
+  if (call.bad) with_python(call, tell_if_bad);
 }
 
 // A hook of the user's runs inside an operator: what it calls is to be seen.

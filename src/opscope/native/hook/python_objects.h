@@ -22,6 +22,22 @@ class Gil {
   PyGILState_STATE state_;
 };
 
+// The same for a thread whose state is known, which need not be looked for twice.
+class GilOf {
+ public:
+  explicit GilOf(PyThreadState* state) : held_(_PyThreadState_UncheckedGet() == state) {
+    if (!held_) PyEval_RestoreThread(state);
+  }
+  ~GilOf() {
+    if (!held_) PyEval_SaveThread();
+  }
+  GilOf(const GilOf&) = delete;
+  GilOf& operator=(const GilOf&) = delete;
+
+ private:
+  bool held_;
+};
+
 // A reference that is counted.
 class Ref {
  public:

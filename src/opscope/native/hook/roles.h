@@ -64,16 +64,15 @@ inline c10::DispatchKeySet keys_of(const Operator& op, Arguments arguments) {
 }
 
 // Whether a mode or a tensor subclass has its turn first: what it runs is looked at instead.
-inline bool goes_to_python(c10::DispatchKeySet keys, c10::DispatchKeySet excluded) {
+inline bool goes_to_python(c10::DispatchKeySet keys, c10::DispatchKeySet excluded, bool has_modes) {
   if (excluded.has(c10::DispatchKey::Python)) return false;
-  return keys.has(c10::DispatchKey::Python) || c10::impl::TorchDispatchModeTLS::stack_len() > 0;
+  return keys.has(c10::DispatchKey::Python) || has_modes;
 }
 
 // Whether nothing is computed here: tensors without memory stand for others while torch compiles.
 inline bool only_traces() {
   using c10::impl::TorchDispatchModeKey;
   using c10::impl::TorchDispatchModeTLS;
-  if (!TorchDispatchModeTLS::any_modes_set()) return false;
   return TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::FAKE).has_value() ||
          TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::PROXY).has_value() ||
          TorchDispatchModeTLS::get_mode(TorchDispatchModeKey::FUNCTIONAL).has_value();
@@ -81,12 +80,13 @@ inline bool only_traces() {
 
 inline Role role_of(const Operator& op, Arguments arguments) {
   if (op.ignored) return Role::kPassed;
-  if (only_traces()) return Role::kHidden;
+  const bool has_modes = c10::impl::TorchDispatchModeTLS::any_modes_set();
+  if (has_modes && only_traces()) return Role::kHidden;
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   const c10::DispatchKeySet keys = keys_of(op, arguments);
   if ((local.included_ - local.excluded_).has_any(kLevels)) return Role::kPassed;
   if (keys.has_any(kWrapped)) return Role::kPassed;
-  if (goes_to_python(keys, local.excluded_)) return Role::kPassed;
+  if (goes_to_python(keys, local.excluded_, has_modes)) return Role::kPassed;
   if (keys.has_backend(c10::BackendComponent::MetaBit)) return Role::kHidden;
   // `torch.tensor` builds its tensor behind the back of modes and of torch.func.
   if (local.excluded_.has(c10::DispatchKey::Python) &&

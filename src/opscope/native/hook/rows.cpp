@@ -45,16 +45,19 @@ void copy_numbers(char* record, const char* other) {
 
 }  // namespace
 
-Bad run(const Jobs& jobs, RowFunction row) {
+Bad run(const Jobs& jobs, RowBook& rows) {
   Bad bad;
   for (const Job& job : jobs) {
     const at::TensorBase& tensor = *job.tensor;
     const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
     alignas(64) char made[kRecordBytes] = {};
-    row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
+    rows.row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
         static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
         nullptr, nullptr, made);
-    if (job.alarms) bad.add(made);
+    Bad found;
+    found.add(made);
+    if (found) rows.bad.store(true, std::memory_order_relaxed);
+    if (job.alarms) bad.add(found);
     copy_numbers(job.record, made);
   }
   return bad;

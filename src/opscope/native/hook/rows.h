@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -99,6 +100,7 @@ class RowBook {
   int64_t* cursor = nullptr;  // next offset, end offset, address: see stats/memory.py
   Ref measure_slowly, kind_number, advance, submit;
   std::vector<std::unique_ptr<CudaLane>> lanes;  // by device; null where nothing is enqueued here
+  std::atomic<bool> bad{false};  // whether a value that was read in this step holds NaN or Inf
   bool together = false;  // whether what comes now is best read together
   bool python_lanes = false;  // whether there are devices whose rows only Python enqueues
   std::vector<int64_t> moments;
@@ -145,6 +147,7 @@ class RowBook {
 
   void end_step() {
     ++epoch;
+    bad = false;
     if (outside_.size() > kOutsideRemembered) {
       outside_.clear();
       outside_number_.clear();
@@ -170,7 +173,7 @@ class RowBook {
   std::unordered_map<std::string, int32_t> kinds_;
 };
 
-Bad run(const Jobs& jobs, RowFunction row);  // of those that alarm
+Bad run(const Jobs& jobs, RowBook& rows);  // of those that alarm
 // Whether that takes a few microseconds only.
 bool are_brief(const Jobs& jobs);
 

@@ -3,7 +3,6 @@
 
 #include <Python.h>
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -21,6 +20,7 @@
 #include "known.h"
 #include "python_objects.h"
 #include "rows.h"
+#include "simple_tensors.h"
 #include "unneeded.h"
 
 namespace opscope {
@@ -208,10 +208,7 @@ const c10::DispatchKeySet kAboveAutograd =
 // interpreter lock is held at both ends.
 class NotWatched {
  public:
-  explicit NotWatched(c10::DispatchKeySet above = kAbove)
-      : above_(above), functions_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
-    at::impl::PythonTorchFunctionTLS::set_disabled_state(
-        at::impl::TorchFunctionDisabledState::ALL_DISABLED);
+  explicit NotWatched(c10::DispatchKeySet above = kAbove) : above_(above) {
     ++here().muted;
     mute_recorder(1);
   }
@@ -219,14 +216,13 @@ class NotWatched {
     if (collects_) PyGC_Enable();
     --here().muted;
     mute_recorder(-1);
-    at::impl::PythonTorchFunctionTLS::set_disabled_state(functions_);
   }
   NotWatched(const NotWatched&) = delete;
   NotWatched& operator=(const NotWatched&) = delete;
 
  private:
   c10::impl::ExcludeDispatchKeyGuard above_;
-  at::impl::TorchFunctionDisabledState functions_;
+  WithoutFunctions functions_;
   // What Python's collector finalizes is the user's, who may compute with tensors there: it waits.
   int collects_ = PyGC_Disable();
 };
