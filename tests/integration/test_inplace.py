@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.library import Library
 
+from helpers.engines import needs_observer
 from helpers.recorder import Recorder, recording
-from opscope.events import Output, Outside
+from opscope.events import Output, Outside, Want
 
 STEPS = range(3)
 """The first call of a node, in setup or not, takes other ways than the ones after it."""
 each_step = pytest.mark.parametrize("step", STEPS)
+
+
+@pytest.fixture
+def torch_library() -> Iterator[Library]:
+    """Operators of a library of others, for the time of a test."""
+    library = Library("opscope_liar", "DEF")
+    yield library
+    library._destroy()
 
 
 def line_of(marker: str) -> int:
@@ -221,3 +232,24 @@ def test_batch_norm_shows_its_running_statistics_before_and_after(record) -> Non
         written = [norm.outputs[slot] for slot in sorted(norm.outputs)][-2:]
         torch.testing.assert_close(written, [mean, var])
         assert seen.one("add_", step, "forward").outputs[0].item() == step + 1  # batches tracked
+
+
+@needs_observer
+def test_an_operator_of_others_returns_what_it_returns(torch_library: Library) -> None:
+    """Whatever its schema promises."""
+    torch_library.define("write(Tensor(a!) x) -> Tensor(a!)")
+
+    def write(x: Tensor) -> Tensor:
+        x.fill_(3.0)
+        return torch.full((2, 2), 7.0)
+
+    torch_library.impl("write", write, "CPU")
+    recorder = Recorder(Want.OUTPUT_STATS)
+    with recording(recorder) as seen:
+        for _ in STEPS:
+            torch.ops.opscope_liar.write(torch.zeros(2, 2))
+            seen.capture.mark_step()
+    rows = [row for row in recorder.rows if row.call.node.op_type == "opscope_liar_write"]
+    assert [(row.call.step, row.slot, row.row.max) for row in rows] == [
+        (step, slot, most) for step in STEPS for slot, most in ((0, 7.0), (1, 3.0))
+    ]

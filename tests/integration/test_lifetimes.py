@@ -55,3 +55,33 @@ def test_the_calls_of_old_steps_are_let_go(tmp_path: Path) -> None:
         now = [each for each in gc.get_objects() if type(each) is Calls]
         kept = [each for each in now if id(each) not in before]
     assert len(kept) < 12
+
+
+@pytest.mark.parametrize(
+    "wanted", [Want.OUTPUT_STATS | Want.INPUT_STATS, Want.INPUT_VALUES | Want.OUTPUT_VALUES]
+)
+def test_finalizers_of_the_program_compute_as_they_do_plainly(wanted: Want) -> None:
+    """Python may collect garbage, and finalize what is of the program, while our code runs."""
+    weight = nn.Parameter(torch.ones(3))
+    found: set[tuple[bool, bool]] = set()
+
+    class InCycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            found.add(((weight * 2).requires_grad, gc.isenabled()))
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 1))
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        with recording(Recorder(wanted)) as seen:
+            for _ in range(20):
+                InCycle()
+                model(torch.ones(2, 3))
+                InCycle()
+                seen.capture.mark_step()
+    finally:
+        gc.set_threshold(*before)
+    assert found == {(True, True)}

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from helpers.engines import needs_observer
+from helpers.forked import forked_opscope as opscope
 
 pytestmark = needs_observer
 
@@ -318,3 +320,42 @@ def test_forward_in_the_main_thread_and_backward_in_another(record) -> None:
     assert seen.one("mm").node.scope == "Gradients/Default/network-First"
     assert torch.equal(seen.gradient("weight"), batch_of(First, 0).sum(0).expand(2, 3))
     assert [loss.value for loss in seen.steps[0].losses] == [loss.item()]
+
+
+REPLACES = """
+import threading
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+done = threading.Event()
+
+def train():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    while not done.is_set():
+        optimizer.zero_grad()
+        model(torch.ones(2, 2)).square().mean().backward()
+        optimizer.step()
+
+threads = [threading.Thread(target=train) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(400):
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+done.set()
+for thread in threads:
+    thread.join()
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("option", ["--no-stats", "--no-record"])
+def test_gradients_that_another_thread_replaces_are_left_alone(tmp_path: Path, option: str) -> None:
+    """Whoever looked at one would read memory that is just given back."""
+    (tmp_path / "train.py").write_text(REPLACES)
+    ran = opscope("run", "--no-page", option, "train.py", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "trained\n"), ran.stderr

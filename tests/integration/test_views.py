@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from opscope.events import Output
+from helpers.recorder import Recorder, recording
+from opscope.events import Output, Want
 
 STEPS = range(3)
 """The first call of a node, in setup or not, takes other ways than the ones after it."""
@@ -205,3 +206,19 @@ def test_a_new_tensor_never_inherits_the_source_of_a_dead_one(record, maker) -> 
             assert source.node.op_type != "mul", source
         else:
             assert source.name != "unnamed.0", "the original, not its copy"
+
+
+def test_one_place_may_make_views_of_any_layout(record) -> None:
+    """Sizes and strides are told apart where most of them are zero, too."""
+    weight = nn.Parameter(torch.arange(4.0) + 1)
+    layouts = [((1,), (0,)), ((2, 0), (0, 0)), ((3, 0, 0), (0, 0, 0)), ((2, 2), (0, 0)), ((), ())]
+    recorder = Recorder(Want.OUTPUT_STATS)
+    with recording(recorder) as seen:
+        for step in range(3 * len(layouts)):
+            torch.as_strided(weight, *layouts[step % len(layouts)])
+            seen.capture.mark_step()
+    rows = [row for row in recorder.rows if row.call.node.op_type == "as_strided"]
+    assert len(rows) == 3 * len(layouts)
+    for row in rows:
+        sizes, _ = layouts[row.call.step % len(layouts)]
+        assert (row.shape, row.row.count) == (sizes, torch.Size(sizes).numel())
