@@ -43,7 +43,10 @@ class StepClock:
         """The only optimizer there is: its steps are those of training."""
         self._stepped: dict[int, int] = {}
         self._attempted: set[int] = set()
-        self._collected = False
+        self._made = 1
+        """The number of optimizers made since garbage was last collected."""
+        self._worth = 1
+        """So many must have been made for it to be worth another look."""
         self._manual = False
         self._by_optimizer = False
         self._trains = False
@@ -84,7 +87,7 @@ class StepClock:
         for other in list(self._used):
             self._followed[other] = self._gradient(other)
         self._optimizers.add(optimizer)
-        self._collected = False
+        self._made += 1
         self._alone = None
 
     def mark(self) -> None:
@@ -164,11 +167,22 @@ class StepClock:
     def _end_if_all(self, skipped: bool) -> None:
         if self._manual:
             return
-        if not self._have_all_stepped() and not self._collected:
-            self._collected = True  # what is waited for may be garbage by now
-            gc.collect()
-        if self._have_all_stepped():
+        if self._have_all_stepped() or (self._drop_garbage() and self._have_all_stepped()):
             self._end(skipped)
+
+    def _drop_garbage(self) -> bool:
+        """Collect what is waited for and may be garbage by now; returns whether any was.
+
+        That takes a tenth of a second, and some programs make an optimizer for each task of a step.
+        Where nothing was found, twice as many must be made before it is looked for again.
+        """
+        if self._made < self._worth:
+            return False
+        before = len(self._optimizers)
+        gc.collect()
+        found = len(self._optimizers) < before
+        self._made, self._worth = 0, 1 if found else 2 * self._worth
+        return found
 
     def _have_all_stepped(self) -> bool:
         """Tell whether all parameters that are optimized have been updated.

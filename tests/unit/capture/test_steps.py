@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
@@ -57,6 +58,37 @@ def test_an_optimizer_that_is_gone_is_not_waited_for(ends: Ends) -> None:
     del second
     ends.clock.stepped(first)
     assert ends == [False]
+
+
+def test_an_optimizer_in_a_cycle_that_is_gone_is_not_waited_for(ends: Ends) -> None:
+    first, second = sgd(), sgd()
+    ends.clock.add(first)
+    ends.clock.add(second)
+    second.me = second
+    del second
+    ends.clock.stepped(first)
+    assert ends == [False]
+
+
+def test_optimizers_of_many_tasks_are_no_reason_to_collect_garbage_each_time(ends: Ends) -> None:
+    """A collection takes longer than most tasks do."""
+    outer = sgd()
+    ends.clock.add(outer)
+    collected: list[str] = []
+    gc.collect()
+    gc.disable()
+    gc.callbacks.append(lambda phase, info: collected.append(phase) if phase == "start" else None)
+    try:
+        for _ in range(200):
+            inner = sgd()
+            ends.clock.add(inner)
+            ends.clock.stepped(inner)
+            ends.clock.stepped(outer)
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
+    assert len(ends) == 200
+    assert len(collected) < 10
 
 
 def test_an_optimizer_of_the_same_parameters_is_not_waited_for(ends: Ends) -> None:
