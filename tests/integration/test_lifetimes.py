@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import opscope
+from helpers.engines import needs_observer
 from helpers.recorder import Recorder, recording
 from opscope.calls import Calls
 from opscope.events import Want
@@ -57,6 +58,7 @@ def test_the_calls_of_old_steps_are_let_go(tmp_path: Path) -> None:
     assert len(kept) < 12
 
 
+@needs_observer
 @pytest.mark.parametrize(
     "wanted", [Want.OUTPUT_STATS | Want.INPUT_STATS, Want.INPUT_VALUES | Want.OUTPUT_VALUES]
 )
