@@ -338,7 +338,8 @@ class Pipeline:
             # One could not be read; nobody shall take it for zeros.
             records, found = records[records["valid"] == VALID], None
         kinds = self.meter.kinds.by_number
-        return Rows(records, memory, self._nodes, kinds, moments, self.wiring, found)
+        look = self.meter.glance
+        return Rows(records, memory, self._nodes, kinds, moments, self.wiring, found, look)
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opscope.events import IO, Call, Node, ValueStats
-from opscope.stats.glance import Glance, glance
+from opscope.stats.glance import Glance, Look, glance
 from opscope.stats.memory import RowMemory
 from opscope.stats.record import INPUT, row_from
 from opscope.value_type import ValueType
@@ -47,6 +47,7 @@ class Rows(Sequence[ValueStats]):
         moments: array[int],
         wiring: int | None = None,
         found: Glance | None = None,
+        look: Look = glance,
     ) -> None:
         self.records = records
         self.memory = memory
@@ -55,6 +56,8 @@ class Rows(Sequence[ValueStats]):
         self.flat_moments = moments
         self.wiring = wiring
         """The same number as long as the sources of nodes that were seen stay as they are."""
+        self.look = look
+        """Looks at records, natively where it can be."""
         self._glance = found
         self._calls: dict[int, Call] = {}
         self._times: dict[int, tuple[int, int]] | None = None
@@ -66,7 +69,7 @@ class Rows(Sequence[ValueStats]):
     def glance(self) -> Glance:
         """All of them at a glance; several sinks ask."""
         if self._glance is None:
-            self._glance = glance(self.records)
+            self._glance = self.look(self.records)
         return self._glance
 
     @property

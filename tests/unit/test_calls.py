@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import weakref
+from array import array
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opscope.calls import Calls, StepSeries, note_sources
 from opscope.events import Node, Outside, Phase, Source, Stack
@@ -68,3 +74,26 @@ def test_an_old_step_that_is_kept_does_not_keep_those_after_it() -> None:
         gone.append(weakref.ref(steps.calls))
     assert first.sources_of(0) == fed_by(0)
     assert [each() for each in gone[:-1]] == [None] * (len(gone) - 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12), st.randoms())
+def test_the_variants_at_the_beginning_of_a_step(
+    steps: list[tuple[int, int]], chance: random.Random
+) -> None:
+    """Native code tells of its calls later than Python does, so changes come in any order."""
+    nodes = [
+        Node(n, 0, f"n{n}", "add", "aten.add", "", "", Phase.FORWARD, Stack(0, ()))
+        for n in range(4)
+    ]
+    for node in nodes:
+        node.variants[:] = [fed_by(number) for number in range(4)]
+    begun = {node.id: node.variant for node in nodes}
+    calls = Calls()
+    for call, (number, source) in enumerate(steps):
+        if fed_by(source) != nodes[number].sources:
+            note_sources(calls, call, nodes[number], fed_by(source))
+    told = [tuple(calls.changes[at : at + 4]) for at in range(0, len(calls.changes), 4)]
+    chance.shuffle(told)
+    calls.changes = array("q", itertools.chain.from_iterable(told))
+    changed = {node for _, node, _, _ in told}
+    assert calls.variants_before() == {number: begun[number] for number in changed}

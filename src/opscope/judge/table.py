@@ -38,6 +38,8 @@ class _OrderedRows:
         """The values that the rows are of, in turn."""
         self.outputs: dict[int, Indices] = {}
         self.parameters: tuple[Indices, ParameterNumbers] | None = None
+        self.wired: Calls | None = None
+        """The step that the parameters were found in; None if they are the same in every step."""
 
 
 def is_ignored_line(node: Node) -> bool:
@@ -273,8 +275,9 @@ class Table:
     def parameter_rows(self, records: Records, calls: Calls) -> tuple[Indices, ParameterNumbers]:
         """Return the first row of every parameter among some rows of a step, and their numbers."""
         places = self._places(records)
-        if places.parameters is not None:
-            return places.parameters
+        known = places.parameters
+        if known is not None and (places.wired is None or calls.is_wired_like(places.wired)):
+            return known
         rows, numbers = self._inputs_that_are_parameters(records)
         mixed = numbers == _MIXED
         if mixed.any():
@@ -282,10 +285,9 @@ class Table:
         if self._has_own:
             own, own_numbers = self.own_parameters(records)
             rows, numbers = np.concatenate([rows, own]), np.concatenate([numbers, own_numbers])
-        found = _first_of_each(records, rows, numbers)
-        if not mixed.any():
-            places.parameters = found
-        return found
+        places.parameters = _first_of_each(records, rows, numbers)
+        places.wired = calls if mixed.any() else None
+        return places.parameters
 
     def own_parameters(self, records: Records) -> tuple[Indices, ParameterNumbers]:
         """Return the rows of nodes that stand for a parameter themselves, and their numbers."""

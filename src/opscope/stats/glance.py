@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,9 @@ class Glance(NamedTuple):
     """The largest |x| of values of floating point without infinities; 0 if there are none."""
     places: bytes
     """The same for rows of the same values in the same order."""
+
+
+Look = Callable[[Records], Glance]
 
 
 def glance(records: Records) -> Glance:

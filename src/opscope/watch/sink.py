@@ -419,7 +419,8 @@ def _beyond(rows: Sequence[Rows], count: int) -> tuple[Records, Glance | None]:
         if count < len(part.records):
             parts.append(part.records[count:])
         count = max(0, count - len(part.records))
-    return joined(parts), None
+    records = joined(parts)
+    return records, rows[0].look(records) if rows else None
 
 
 def _counted(number: int, what: str) -> str:

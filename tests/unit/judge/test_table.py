@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import linecache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
-from opscope.calls import Calls, note_sources
+from opscope.calls import Calls, StepSeries, note_sources
 from opscope.events import EVAL_GRAPH, TRAINING_GRAPH, Frame, Node, Output, Outside, Phase, Stack
 from opscope.judge.parsing import make
 from opscope.judge.table import Table, is_ignored_line
@@ -157,6 +158,29 @@ def test_an_input_that_is_this_parameter_or_that_is_told_by_its_call() -> None:
     found, numbers = table.parameter_rows(rows(*[(0, INPUT, 0)] * 3), calls)
     assert [table.parameters[n] for n in numbers] == ["fc.weight", "fc.bias"]
     assert found.tolist() == [0, 1]
+
+
+def test_calls_are_asked_again_only_where_they_hang_together_otherwise() -> None:
+    """Of thousands of parameters that a loop goes through, in each step."""
+    nodes = Nodes()
+    loop = nodes.add("mul", W)
+    table = nodes.table()
+    steps = StepSeries()
+    looks_up = []
+    for order in ([W, B], [W, B], [W, B], [B, W], [B, W], [B, W]):
+        steps.begin_step()
+        calls = steps.calls
+        for call, source in enumerate(order):
+            if source != loop.sources[0]:
+                note_sources(calls, call, loop, [source])
+            calls.nodes.append(loop)
+        table.renew(calls.renewed)
+        with mock.patch.object(calls, "sources_of", wraps=calls.sources_of) as asked:
+            found, numbers = table.parameter_rows(rows(*[(0, INPUT, 0)] * 2), calls)
+        names = [table.parameters[number] for number in numbers]
+        assert dict(zip(found.tolist(), names, strict=True)) == {0: order[0].name, 1: order[1].name}
+        looks_up.append(asked.call_count > 0)
+    assert looks_up == [True, True, False, True, True, False]
 
 
 def test_lists_of_parameters_are_looked_at_to_their_end() -> None:
