@@ -16,6 +16,7 @@ from helpers.made_rows import record_of
 from helpers.watched import Formula, Watched, one_step, watched
 from opscope.calls import Calls
 from opscope.events import TRAINING_GRAPH, Node, Outside, Phase, Stack
+from opscope.judge.origin import arrival
 from opscope.judge.origin.birth import FROM_RANKS, BadCause
 from opscope.judge.origin.soundness import Soundness
 from opscope.stats.numpy_stats import row_of
@@ -372,3 +373,13 @@ def test_rows_in_pieces_are_the_same_as_at_once() -> None:
     assert len(soundness.records()) == 3
     soundness.begin()
     assert not soundness.births and not soundness.status and not soundness.arrived
+
+
+def test_what_was_reached_is_told_in_the_order_it_was_written() -> None:
+    """Not in that of Python's hashes, which differ from run to run."""
+    names = [f"weight{number}" for number in range(12)]
+    parameters = [Outside("parameter", name, name) for name in names]
+    nodes = [node(at, "aten.add_.Tensor", source) for at, source in enumerate(parameters)]
+    found = arrival.bad_lasting_values(Calls(nodes), {at: [0] for at in range(len(nodes))})
+    assert [what.name for what in found] == names
+    assert list(found.values()) == [(at, 0) for at in range(len(nodes))]

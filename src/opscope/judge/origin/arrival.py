@@ -51,7 +51,7 @@ def _trains(calls: Calls) -> bool:
 
 
 def bad_lasting_values(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
-    """Return what stays and is bad as it was last written."""
+    """Return what stays and is bad as it was last written, in that order."""
     found = {
         what
         for call, slots in bad.items()
@@ -62,8 +62,8 @@ def bad_lasting_values(calls: Calls, bad: BadSlots) -> dict[Written, Place]:
     if not found:
         return {}
     writes = last_writes(calls)
-    places = {what: writes[what] for what in found if what in writes}
-    return {what: (c, s) for what, (c, s) in places.items() if s in bad.get(c, ())}
+    places = sorted((writes[what], what) for what in found if what in writes)
+    return {what: (c, s) for (c, s), what in places if s in bad.get(c, ())}
 
 
 def used_losses(
