@@ -30,7 +30,15 @@ def scope_at(path: str) -> Scope | None:
 class Scope:
     """One module position in the tree of calls; children are found by the module's identity."""
 
-    __slots__ = ("__weakref__", "children", "module", "module_class", "path", "used_names")
+    __slots__ = (
+        "__weakref__",
+        "_paths",
+        "children",
+        "module",
+        "module_class",
+        "path",
+        "used_names",
+    )
 
     def __init__(self, path: str, module: Any, module_class: str) -> None:
         self.path = path
@@ -40,6 +48,7 @@ class Scope:
         self.module_class = module_class
         self.children: dict[int, Scope] = {}
         self.used_names: dict[str, Scope] = {}
+        self._paths: dict[int, str] = {}
         _by_path[path] = self
 
     def child(self, module: nn.Module, with_class: bool) -> Scope:
@@ -75,10 +84,16 @@ class Scope:
             return [("unnamed", cls)]
         if parent is module:
             return [("self", cls)]
-        for path, descendant in parent.named_modules():
-            if descendant is module:
-                return _levels(parent, path)
-        return [("unnamed", cls)]
+        path = self._path_of(module, parent)
+        return [("unnamed", cls)] if path is None else _levels(parent, path)
+
+    def _path_of(self, module: nn.Module, parent: nn.Module) -> str | None:
+        """Where in its caller a module is; there may be thousands, so all are found at once."""
+        path = self._paths.get(id(module))
+        if path is None or _at(parent, path) is not module:
+            self._paths = {id(part): path for path, part in parent.named_modules()}
+            path = self._paths.get(id(module))
+        return path
 
     def _new(self, name: str, module: Any) -> Scope:
         """The scope of a module that is new here: under `name`, with a number if that is taken.
@@ -100,6 +115,13 @@ class Scope:
             self.children = dict(alive)
         self.children[id(module)] = scope
         return scope
+
+
+def _at(parent: nn.Module, path: str) -> nn.Module | None:
+    current: nn.Module | None = parent
+    for attribute in path.split("."):
+        current = None if current is None else current._modules.get(attribute)
+    return current
 
 
 def _levels(parent: nn.Module, path: str) -> list[tuple[str, str]]:

@@ -100,6 +100,11 @@ class Selection:
             and (not self.line or at_line(node, self.line))
         )
 
+    @property
+    def names_place(self) -> bool:
+        """True if it is about certain nodes or places, not about all of a kind."""
+        return bool(self.node or self.regex or self.scope or self.line)
+
     def given(self) -> dict[str, str]:
         """The parts that are not empty, by the names they have in a file."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from opscope.settings.run import RunSettings
     from opscope.watch.sink import WatchSink
 
-_PLACES = frozenset(("node", "regex", "scope", "line"))
-"""The fields by which a watchpoint selects nodes that it names."""
-
 
 class LiveSettings(NamedTuple):
     """The settings for the control of a training."""
@@ -182,9 +179,8 @@ class Live:
 def _is_named(watchpoints: Sequence[Watchpoint], node: Node) -> bool:
     """Tell whether a watchpoint is about this very node or its place, not about all of a kind."""
     return any(
-        watchpoint.select.matches_node(node)
+        watchpoint.select.names_place and watchpoint.select.matches_node(node)
         for watchpoint in watchpoints
-        if not _PLACES.isdisjoint(watchpoint.select.given())
     )
 
 

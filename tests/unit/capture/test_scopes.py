@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
 from torch import nn
@@ -42,6 +44,29 @@ def test_modules_that_are_no_part_of_their_caller(root: Scope) -> None:
     block = Block()
     network = root.child(block, True)
     assert network.child(block, True).path.endswith("/self-Block")
+    assert network.child(nn.Tanh(), True).path.endswith("/unnamed-Tanh")
+
+
+def test_a_caller_of_many_modules_is_gone_through_once(root: Scope) -> None:
+    many = nn.Sequential(*(nn.Linear(1, 1) for _ in range(50)))
+    network = root.child(many, True)
+    with mock.patch.object(nn.Module, "named_modules", autospec=True) as walk:
+        walk.side_effect = lambda self: iter([(str(n), part) for n, part in enumerate(many)])
+        names = [network.child(part, True).path.rpartition("/")[2] for part in many]
+    assert names == [f"{number}-Linear" for number in range(50)]
+    assert walk.call_count == 1
+
+
+def test_modules_that_are_put_elsewhere(root: Scope) -> None:
+    first, second, late = nn.Linear(1, 1), nn.Linear(1, 1), nn.Tanh()
+    pair = nn.Sequential(first, second)
+    network = root.child(pair, True)
+    assert network.child(first, True).path.endswith("/0-Linear")
+    pair[0], pair[1] = second, first
+    assert network.child(second, True).path.endswith("/01-Linear"), "0 was another"
+    pair.append(late)
+    assert network.child(late, True).path.endswith("/2-Tanh")
+    del pair[2]
     assert network.child(nn.Tanh(), True).path.endswith("/unnamed-Tanh")
 
 
