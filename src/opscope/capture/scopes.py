@@ -12,6 +12,7 @@ from opscope.names import level, optimizer_level
 
 MOST_ALIKE = 64
 """So many modules with the same name and class are told apart below one scope."""
+_UNNAMED = "unnamed"
 
 
 class _Loader:
@@ -56,6 +57,9 @@ class Scope:
         found = self.children.get(id(module))
         if found is not None and found.module() is module:
             return found
+        last = _numbered(level(_UNNAMED, type(module).__name__, with_class), MOST_ALIKE - 1)
+        if last in self.used_names and not self._knows(module):
+            return self._named(last, module)  # made anew for each call: it need not be looked for
         parts = self._parts(module)
         name = "/".join(level(attribute, cls, with_class) for attribute, cls in parts)
         return self._new(name, module)
@@ -81,19 +85,18 @@ class Scope:
         if parent is None:
             return [("network", cls)]
         if not isinstance(parent, nn.Module):
-            return [("unnamed", cls)]
+            return [(_UNNAMED, cls)]
         if parent is module:
             return [("self", cls)]
-        path = self._path_of(module, parent)
-        return [("unnamed", cls)] if path is None else _levels(parent, path)
-
-    def _path_of(self, module: nn.Module, parent: nn.Module) -> str | None:
-        """Where in its caller a module is; there may be thousands, so all are found at once."""
-        path = self._paths.get(id(module))
-        if path is None or _at(parent, path) is not module:
+        if not self._knows(module):  # there may be thousands, so all are found at once
             self._paths = {id(part): path for path, part in parent.named_modules()}
-            path = self._paths.get(id(module))
-        return path
+        path = self._paths.get(id(module))
+        return [(_UNNAMED, cls)] if path is None else _levels(parent, path)
+
+    def _knows(self, module: nn.Module) -> bool:
+        """Tell whether it is known where in its caller a module is."""
+        path = self._paths.get(id(module))
+        return path is not None and _at(self.module(), path) is module
 
     def _new(self, name: str, module: Any) -> Scope:
         """The scope of a module that is new here: under `name`, with a number if that is taken.
@@ -101,10 +104,12 @@ class Scope:
         Modules that are made anew for each call share the last of so many numbers.
         """
         candidate, number = name, 0
-        attribute, dash, rest = name.partition("-")
         while candidate in self.used_names and number < MOST_ALIKE - 1:
             number += 1
-            candidate = f"{attribute}{number}{dash}{rest}"
+            candidate = _numbered(name, number)
+        return self._named(candidate, module)
+
+    def _named(self, candidate: str, module: Any) -> Scope:
         scope = self.used_names.get(candidate)
         if scope is None:
             scope = Scope(f"{self.path}/{candidate}", module, type(module).__name__)
@@ -117,8 +122,13 @@ class Scope:
         return scope
 
 
-def _at(parent: nn.Module, path: str) -> nn.Module | None:
-    current: nn.Module | None = parent
+def _numbered(name: str, number: int) -> str:
+    attribute, dash, rest = name.partition("-")
+    return f"{attribute}{number}{dash}{rest}"
+
+
+def _at(parent: nn.Module | None, path: str) -> nn.Module | None:
+    current = parent
     for attribute in path.split("."):
         current = None if current is None else current._modules.get(attribute)
     return current

@@ -57,6 +57,18 @@ def test_a_caller_of_many_modules_is_gone_through_once(root: Scope) -> None:
     assert walk.call_count == 1
 
 
+def test_modules_made_anew_for_each_call_are_not_looked_for_each_time(root: Scope) -> None:
+    block = Block()
+    network = root.child(block, True)
+    inner = network.child(block.layers[0], True)
+    with mock.patch.object(nn.Module, "named_modules", autospec=True, return_value=()) as walk:
+        for _ in range(3 * MOST_ALIKE):
+            network.child(nn.Tanh(), True)
+    assert walk.call_count == MOST_ALIKE
+    assert network.child(block.layers[0], True) is inner
+    assert network.child(block.layers[1], True).path.endswith("/layers-Sequential/1-ReLU")
+
+
 def test_modules_that_are_put_elsewhere(root: Scope) -> None:
     first, second, late = nn.Linear(1, 1), nn.Linear(1, 1), nn.Tanh()
     pair = nn.Sequential(first, second)
