@@ -23,20 +23,25 @@ class TensorNames:
         self.by_id: dict[int, Outside] = {}
         self._refs: dict[int, weakref.ref[Any]] = {}
         self._taken: set[tuple[str, str]] = set()
-        self._roots: list[weakref.ref[nn.Module]] = []
+        self._roots: dict[int, weakref.ref[nn.Module]] = {}
         self._sizes: dict[int, tuple[int, ...]] = {}
+        """By optimizer, as long as it is alive: what it had when it was last looked at."""
+        self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._unnamed = 0
 
     def add_root(self, module: nn.Module) -> None:
         """Name what an outermost module owns; the first module to own a tensor names it."""
-        if any(ref() is module for ref in self._roots):
+        key = id(module)
+        known = self._roots.get(key)
+        if known is not None and known() is module:
             return
-        self._roots.append(weakref.ref(module))
+        # Programs make losses anew in each step: those that are gone leave nothing behind.
+        self._roots[key] = weakref.ref(module, lambda ref: _leave(self._roots, key, ref))
         self._scan(module)
 
     def roots(self) -> Iterator[nn.Module]:
         """The outermost modules that are alive."""
-        for ref in self._roots:
+        for ref in list(self._roots.values()):
             module = ref()
             if module is not None:
                 yield module
@@ -69,10 +74,16 @@ class TensorNames:
         last = next(reversed(state.values()), None) if isinstance(state, dict) else None
         entries = len(last) if isinstance(last, dict) else 0
         size = (sum(len(group["params"]) for group in groups), len(state), entries)
-        if self._sizes.get(id(optimizer)) != size:
-            self._sizes[id(optimizer)] = size
+        key = id(optimizer)
+        if self._sizes.get(key) != size:
+            self._sizes[key] = size
+            self._optimizers[key] = weakref.ref(optimizer, lambda ref: self._dismiss(key, ref))
             self.add_parameters(optimizer)
             self._add_state(optimizer)
+
+    def _dismiss(self, key: int, ref: weakref.ref[torch.optim.Optimizer]) -> None:
+        if _leave(self._optimizers, key, ref):
+            del self._sizes[key]
 
     def add_new_state(self, optimizer: torch.optim.Optimizer) -> None:
         """Name what an optimizer has added to its state since it was last looked at.
@@ -174,10 +185,17 @@ class TensorNames:
         self._refs[key] = weakref.ref(tensor, lambda ref: self._forget(key, ref))
 
     def _forget(self, key: int, ref: weakref.ref[Any]) -> None:
-        if self._refs.get(key) is ref:
+        if _leave(self._refs, key, ref):
             entry = self.by_id.pop(key)
-            del self._refs[key]
             self._taken.discard((entry.kind, entry.name))
+
+
+def _leave(refs: dict[int, weakref.ref[Any]], key: int, ref: weakref.ref[Any]) -> bool:
+    """Take out what has died, unless something else is at its address by now."""
+    if refs.get(key) is not ref:
+        return False
+    del refs[key]
+    return True
 
 
 def _minds_mode(module: nn.Module) -> bool:

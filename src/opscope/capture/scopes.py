@@ -32,13 +32,8 @@ class Scope:
     """One module position in the tree of calls; children are found by the module's identity."""
 
     __slots__ = (
-        "__weakref__",
-        "_paths",
-        "children",
-        "module",
-        "module_class",
-        "path",
-        "used_names",
+        *("__weakref__", "_key", "_numbers", "_paths"),
+        *("children", "module", "module_class", "path", "used_names"),
     )
 
     def __init__(self, path: str, module: Any, module_class: str) -> None:
@@ -49,7 +44,11 @@ class Scope:
         self.module_class = module_class
         self.children: dict[int, Scope] = {}
         self.used_names: dict[str, Scope] = {}
+        self._numbers: dict[str, int] = {}
+        """By name: the last number that was given to tell modules apart."""
         self._paths: dict[int, str] = {}
+        self._key = 0
+        """What this is found by among the children of its parent."""
         _by_path[path] = self
 
     def child(self, module: nn.Module, with_class: bool) -> Scope:
@@ -103,11 +102,11 @@ class Scope:
 
         Modules that are made anew for each call share the last of so many numbers.
         """
-        candidate, number = name, 0
-        while candidate in self.used_names and number < MOST_ALIKE - 1:
+        number = self._numbers.get(name, 0)
+        while _numbered(name, number) in self.used_names and number < MOST_ALIKE - 1:
             number += 1
-            candidate = _numbered(name, number)
-        return self._named(candidate, module)
+        self._numbers[name] = number
+        return self._named(_numbered(name, number), module)
 
     def _named(self, candidate: str, module: Any) -> Scope:
         scope = self.used_names.get(candidate)
@@ -115,14 +114,17 @@ class Scope:
             scope = Scope(f"{self.path}/{candidate}", module, type(module).__name__)
             self.used_names[candidate] = scope
         else:
+            if self.children.get(scope._key) is scope:
+                del self.children[scope._key]
             scope.module = weakref.ref(module)
-            alive = (kv for kv in self.children.items() if kv[1].module() is not None)
-            self.children = dict(alive)
-        self.children[id(module)] = scope
+        scope._key = id(module)
+        self.children[scope._key] = scope
         return scope
 
 
 def _numbered(name: str, number: int) -> str:
+    if not number:
+        return name
     attribute, dash, rest = name.partition("-")
     return f"{attribute}{number}{dash}{rest}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 import torch
@@ -82,6 +83,33 @@ def test_a_name_leaves_with_its_tensor(names: TensorNames) -> None:
     again = nn.Linear(1, 1)
     names.add_root(again)
     assert names.parameter(again.weight).name == "weight", "the name is free again"
+
+
+def test_modules_and_optimizers_that_are_gone_leave_nothing_behind(names: TensorNames) -> None:
+    """Many trainings make their loss anew in each step, some the whole network."""
+    weight = torch.ones(2, requires_grad=True)
+    kept = []
+    for _ in range(50):
+        module, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD([weight], lr=0.1)
+        names.add_root(module)
+        names.add_optimizer(optimizer)
+        kept.append((module, optimizer))
+    assert (len(names._roots), len(names._sizes), len(names._optimizers)) == (50, 50, 50)
+    assert list(names.roots()) == [module for module, _ in kept]
+    kept.clear()
+    del module, optimizer
+    assert (len(names._roots), len(names._sizes), len(names._optimizers)) == (0, 0, 0)
+
+
+def test_an_optimizer_at_the_address_of_another_is_looked_at(names: TensorNames) -> None:
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    names.add_optimizer(optimizer)
+    names._dismiss(id(optimizer), names._optimizers[id(optimizer)])  # as when it dies
+    optimizer.param_groups[0]["params"] = [torch.zeros(2, requires_grad=True)]
+    names.add_optimizer(optimizer)
+    assert len(list(names.parameters())) == 1
+    names._dismiss(id(optimizer), weakref.ref(optimizer, lambda ref: None))
+    assert len(names._sizes) == 1, "another one is there by now"
 
 
 def test_a_tensor_may_be_let_go_of_and_taken_back(names: TensorNames) -> None:

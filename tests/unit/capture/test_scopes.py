@@ -93,9 +93,12 @@ def test_optimizers_and_data(root: Scope) -> None:
 
 
 def test_modules_made_anew_for_each_call_share_the_last_name(root: Scope) -> None:
-    paths = {root.child(Block(), True).path for _ in range(3 * MOST_ALIKE)}
-    assert len(paths) <= MOST_ALIKE
-    assert len(root.children) <= MOST_ALIKE + 1, "those that are gone are forgotten"
+    blocks = [Block() for _ in range(2 * MOST_ALIKE)]  # at as many addresses
+    paths = [root.child(block, True).path for block in blocks]
+    assert len(set(paths)) == len(root.children) == MOST_ALIKE
+    assert paths[MOST_ALIKE - 1 :] == [paths[-1]] * (MOST_ALIKE + 1)
+    assert root.child(blocks[-2], True) is root.child(blocks[-1], True)
+    assert root.child(blocks[0], True).path == paths[0]
 
 
 def test_a_module_at_the_address_of_one_that_died_is_another(root: Scope) -> None:
