@@ -178,3 +178,19 @@ def test_rows_are_those_of_the_values(training: Callable[[], None], streams: boo
         checked += 1
     assert checked > 0.9 * len(expected)
     assert others < 0.1 * checked
+
+
+def test_the_thread_that_pins_batches_is_left_alone() -> None:
+    """Else training would take the way of several threads, which is much dearer."""
+    data = torch.utils.data.TensorDataset(torch.randn(24, 8))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, pin_memory=True)
+    model = nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(Recorder(Want.OUTPUT_STATS)) as seen:
+        for (batch,) in loader:
+            assert batch.is_pinned()
+            optimizer.zero_grad()
+            model(batch.cuda(non_blocking=True)).sum().backward()
+            optimizer.step()
+            assert not seen.capture._program.threads.many
+    assert not any("pin_memory" in node.op_type for node in seen.nodes)

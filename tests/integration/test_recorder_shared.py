@@ -111,3 +111,53 @@ def test_records_have_the_time_of_the_monotonic_clock(tmp_path: Path) -> None:
     assert len(calls) == len(asked) == 4000
     for call, (before, after) in zip(calls, asked, strict=True):
         assert before - _OFF_NS <= call.start_ns <= call.end_ns <= after + _OFF_NS
+
+
+THREADS = """
+import os
+import sys
+import threading
+import torch
+
+ran = []
+
+def work(number):
+    torch.ones(2).cosh() if number % 2 else torch.ones(2).sinh()
+    ran.append(threading.get_native_id())
+
+def memory():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+def run(count):
+    for number in range(count):
+        thread = threading.Thread(target=work, args=(number,))
+        thread.start()
+        thread.join()
+
+run(400)
+before = memory()
+run(4000)
+print(memory() - before)
+together = [threading.Thread(target=work, args=(number,)) for number in range(40)]
+for thread in together:
+    thread.start()
+for thread in together:
+    thread.join()
+print(*ran)
+sys.stdout.flush()
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(hook.load() is None, reason="there is no native code here")
+def test_threads_that_have_ended_leave_nothing_but_their_records(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(THREADS)
+    done = forked_opscope("run", "--no-page", "--no-stats", "train.py", cwd=tmp_path)
+    assert done.returncode == -9, done.stderr
+    grown, ran = done.stdout.splitlines()
+    assert int(grown) < 4096, "KiB, of 4,000 threads"
+    (ring,) = tmp_path.rglob(RING_FILE)
+    found = [each for each in RingReader.open(ring).operators if each.op_type in ("sinh", "cosh")]
+    assert sorted(each.thread for each in found) == sorted(map(int, ran.split()))
+    assert all(each.finished for each in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import sys
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils.data._utils import pin_memory
 
 from helpers.engines import needs_observer
 from helpers.forked import forked_opscope as opscope
@@ -320,6 +322,36 @@ def test_forward_in_the_main_thread_and_backward_in_another(record) -> None:
     assert seen.one("mm").node.scope == "Gradients/Default/network-First"
     assert torch.equal(seen.gradient("weight"), batch_of(First, 0).sum(0).expand(2, 3))
     assert [loss.value for loss in seen.steps[0].losses] == [loss.item()]
+
+
+def test_the_thread_of_a_loader_that_pins_batches_is_left_alone(
+    record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else training would take the way of several threads, which is much dearer.
+
+    Memory is pinned for a device, which not every machine has: what the thread asks of one is left
+    out, the thread is torch's own.
+    """
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    monkeypatch.setattr(pin_memory, "pin_memory", lambda batch, device: batch.cosh())
+    ready, pinned = queue.Queue(), queue.Queue()
+    done = threading.Event()
+    training = Training(First)
+    with record() as seen:
+        loop = in_thread(pin_memory._pin_memory_loop, ready, pinned, 0, done, None)
+        for step in range(STEPS):
+            ready.put((step, batch_of(First, step)))
+            _, batch = pinned.get(timeout=20)
+            training.optimizer.zero_grad()
+            training.model(batch).sum().backward()
+            training.optimizer.step()
+        many = seen.capture._program.threads.many
+        done.set()
+        loop.join()
+    assert not many
+    assert len(outputs_in(seen, "Default/network-First")) == STEPS
+    assert "cosh" not in {call.node.op_type for call in seen.calls}
+    assert torch.equal(batch, batch_of(First, STEPS - 1).cosh())
 
 
 REPLACES = """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
+from torch.utils.data._utils import pin_memory
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from opscope.capture.guards import quiet
@@ -23,6 +24,7 @@ class DataLoading:
         self._program = program
         program.patches.wrap(DataLoader, "__iter__", self._data_loader_iter)
         program.patches.wrap(_BaseDataLoaderIter, "__next__", self._next_batch)
+        program.patches.wrap(pin_memory, "_pin_memory_loop", self._pin_memory_loop)
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:
@@ -45,6 +47,19 @@ class DataLoading:
                 return original(loader)
 
         return __iter__
+
+    def _pin_memory_loop(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Look away from a loader's thread that copies batches: it is no part of training.
+
+        It runs beside all steps, and where several threads are looked at each operator costs more.
+        """
+
+        def loop(*args: Any, **kwargs: Any) -> Any:
+            if self._program.seen_by is not None:
+                self._program.seen_by.mute_thread()
+            return original(*args, **kwargs)
+
+        return loop
 
     def _next_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def __next__(iterator: Any) -> Any:  # noqa: N807

@@ -88,6 +88,9 @@ class Fallback(TorchDispatchMode):  # type: ignore[misc]
             else:
                 remove(self)
 
+    def mute_thread(self) -> None:
+        """Look away from this thread: a mode is of the thread alone that it was pushed in."""
+
     def remove(self) -> None:
         """Take it off for good."""
         self.set_state(False, False, 0)

@@ -218,6 +218,10 @@ class Hook:
     def _tell_marks(self) -> None:
         self._module.set_marks(self._watch.book.marks.numbers.buffer_info()[0])
 
+    def mute_thread(self) -> None:
+        """Look away from what this thread runs until it ends."""
+        self._module.mute_thread()
+
     def number(self, tensor: Any) -> float | None:
         """The one element of a tensor, if that is simple."""
         found: float | None = self._module.number(tensor)

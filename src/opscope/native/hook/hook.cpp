@@ -424,6 +424,11 @@ PyObject* py_launch_all(PyObject*, PyObject*) {
 
 PyObject* py_number(PyObject*, PyObject* object) { return only_number(object); }
 
+PyObject* py_mute_thread(PyObject*, PyObject*) {
+  ++here().muted;
+  Py_RETURN_NONE;
+}
+
 PyObject* py_key(PyObject*, PyObject* object) {
   const c10::TensorImpl* impl = tensor_in(object);
   return PyLong_FromVoidPtr(impl == nullptr ? static_cast<void*>(object)
@@ -469,6 +474,7 @@ PyMethodDef methods[] = {
     {"let_go", py_let_go, METH_NOARGS, "Announce no more of them."},
     {"number", py_number, METH_O, "The one element of a tensor; None if Python is to find it."},
     {"key", py_key, METH_O, "What a tensor is known by."},
+    {"mute_thread", py_mute_thread, METH_NOARGS, "Look away from this thread until it ends."},
     {"texts", py_texts, METH_NOARGS, "The arguments of the call under way that are no tensors."},
     {"enter_python", py_enter_python, METH_NOARGS, "Watch what runs inside the call under way."},
     {"leave_python", py_leave_python, METH_VARARGS,

@@ -16,7 +16,9 @@
 
 #include <cxxabi.h>
 
+#include <atomic>
 #include <memory>
+#include <utility>
 
 #include "collectives.h"
 #include "generated/schemas.h"
@@ -112,6 +114,18 @@ struct Watcher {
   Sites sites;
   Insides insides;
   Held held;
+
+  // It serves another thread, whose operators may well be those that it knows.
+  void begin_thread() {
+    depth = muted = backward_depth = 0;
+    record = nullptr;
+    exceptions = Exceptions::of_this_thread();
+    scope = 0;
+    phase = kSetup;
+    thread = static_cast<uint32_t>(syscall(SYS_gettid));
+    epoch = 0;
+    insides = Insides();
+  }
 };
 
 // What all threads look at before each operator, and what they find out when it has changed.
@@ -134,9 +148,52 @@ struct Epoch {
 
 inline Epoch epoch;
 
+inline Watcher*& of_this_thread() {
+  // The model costs eight bytes of what programs keep for libraries like this, and saves a call.
+  static thread_local Watcher* watcher __attribute__((tls_model("initial-exec"))) = nullptr;
+  return watcher;
+}
+
+// What threads that have ended knew, for those that come: some programs have new ones in each step.
+// It is not locked, so that a fork at any moment does no harm.
+class SpareWatchers {
+ public:
+  static Watcher* take() {
+    for (auto& each : spare_) {
+      Watcher* found = each.exchange(nullptr, std::memory_order_acquire);
+      if (found != nullptr) return found->begin_thread(), found;
+    }
+    return new Watcher();
+  }
+  // What is destroyed after this may yet compute: it gets another one, which stays.
+  static void give_back_when_this_thread_ends() {
+    struct AtTheEnd {
+      ~AtTheEnd() { give_back(std::exchange(of_this_thread(), nullptr)); }
+    };
+    static thread_local AtTheEnd registered;
+    (void)registered;
+  }
+
+ private:
+  static void give_back(Watcher* watcher) {
+    if (watcher == nullptr) return;
+    watcher->held.let_go();
+    for (auto& each : spare_) {
+      Watcher* nothing = nullptr;
+      if (each.compare_exchange_strong(nothing, watcher, std::memory_order_release)) return;
+    }
+    delete watcher;
+  }
+
+  static inline std::atomic<Watcher*> spare_[16];
+};
+
 // This thread is new, or something has begun anew.
 inline Watcher& renew(Watcher*& watcher) {
-  if (watcher == nullptr) watcher = new Watcher();  // threads are few; no destructor runs too early
+  if (watcher == nullptr) {
+    watcher = SpareWatchers::take();
+    SpareWatchers::give_back_when_this_thread_ends();
+  }
   watcher->epoch = epoch.number.load();
   if (watcher->generation != epoch.generation.load()) {
     watcher->operators.clear();
@@ -153,8 +210,7 @@ inline Watcher& renew(Watcher*& watcher) {
 }
 
 __attribute__((always_inline)) inline Watcher& here() {
-  // The model costs eight bytes of what programs keep for libraries like this, and saves a call.
-  static thread_local Watcher* watcher __attribute__((tls_model("initial-exec"))) = nullptr;
+  Watcher*& watcher = of_this_thread();
   const bool holds =
       watcher != nullptr && watcher->epoch == epoch.number.load(std::memory_order_relaxed);
   return holds ? *watcher : renew(watcher);
