@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,6 +29,11 @@ class TensorNames:
         """By optimizer, as long as it is alive: what it had when it was last looked at."""
         self._optimizers: dict[int, weakref.ref[torch.optim.Optimizer]] = {}
         self._unnamed = 0
+        """So many numbers were given to parameters without a name."""
+        self._numbers: dict[int, int] = {}
+        """By tensor: the number of one without a name."""
+        self._free: list[int] = []
+        """The numbers of those that have died."""
 
     def add_root(self, module: nn.Module) -> None:
         """Name what an outermost module owns; the first module to own a tensor names it."""
@@ -64,9 +70,16 @@ class TensorNames:
                 self._scan(module)
             found = self.by_id.get(self._key(tensor))
         if found is None:
-            found = self._remember(tensor, "parameter", f"{_UNNAMED}{self._unnamed}")
-            self._unnamed += 1
+            number = self._numbers[self._key(tensor)] = self._number()
+            found = self._remember(tensor, "parameter", f"{_UNNAMED}{number}")
         return found
+
+    def _number(self) -> int:
+        """The least number that no unnamed parameter has, as many are made anew in each step."""
+        if self._free:
+            return heapq.heappop(self._free)
+        self._unnamed += 1
+        return self._unnamed - 1
 
     def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Name parameters that no module owns, and the optimizer's state as far as it exists."""
@@ -188,6 +201,8 @@ class TensorNames:
         if _leave(self._refs, key, ref):
             entry = self.by_id.pop(key)
             self._taken.discard((entry.kind, entry.name))
+            if (number := self._numbers.pop(key, None)) is not None:
+                heapq.heappush(self._free, number)
 
 
 def _leave(refs: dict[int, weakref.ref[Any]], key: int, ref: weakref.ref[Any]) -> bool:

@@ -85,6 +85,17 @@ def test_a_name_leaves_with_its_tensor(names: TensorNames) -> None:
     assert names.parameter(again.weight).name == "weight", "the name is free again"
 
 
+def test_unnamed_parameters_of_each_step_have_the_same_names(names: TensorNames) -> None:
+    """Else each step would have call sites of its own, of their gradients."""
+    stays = torch.ones(1, requires_grad=True)
+    assert names.parameter(stays).name == "unnamed.0"
+    for _ in range(3):
+        loose = [torch.ones(1, requires_grad=True) for _ in range(2)]
+        assert [names.parameter(each).name for each in loose] == ["unnamed.1", "unnamed.2"]
+        del loose
+    assert names.parameter(stays).name == "unnamed.0"
+
+
 def test_modules_and_optimizers_that_are_gone_leave_nothing_behind(names: TensorNames) -> None:
     """Many trainings make their loss anew in each step, some the whole network."""
     weight = torch.ones(2, requires_grad=True)
