@@ -48,7 +48,7 @@ class Scope:
         """By name: the last number that was given to tell modules apart."""
         self._paths: dict[int, str] = {}
         self._key = 0
-        """What this is found by among the children of its parent."""
+        """The key of this among the children of its parent."""
         _by_path[path] = self
 
     def child(self, module: nn.Module, with_class: bool) -> Scope:
