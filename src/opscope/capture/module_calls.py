@@ -25,6 +25,10 @@ from opscope.capture.updates import optimizers_stepping
 from opscope.events import Outside
 from opscope.interruptions import uninterrupted
 
+OF_NESTED = "opscope_of_nested"
+"""Under this name the recorder's wrapper keeps what it calls: of nested modules, whose scopes it is
+told, it need not know."""
+
 _grad_enabled = torch.is_grad_enabled
 
 
@@ -37,6 +41,7 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
+        of_nested = getattr(original, OF_NESTED, original)
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.
@@ -48,7 +53,10 @@ class ModuleCalls:
             scope = parent.children.get(id(self))
             if scope is None or scope.module() is not self:
                 scope = parent.child(self, program.with_class)
-            if state.depth == 0:
+            call = original
+            if state.depth:
+                call = of_nested if program.tells_scopes else original
+            else:
                 enter(state, self, args, kwargs)
                 if parent is not state.scope:
                     parent = state.scope
@@ -56,7 +64,7 @@ class ModuleCalls:
             state.scope = scope
             state.depth += 1
             try:
-                return original(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
             finally:
                 state.depth -= 1
                 state.scope = parent

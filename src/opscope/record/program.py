@@ -22,6 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.direct_calls import see_direct_calls
+from opscope.capture.module_calls import OF_NESTED
 from opscope.capture.patches import Patches
 from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
@@ -166,7 +167,9 @@ class Program:
                 state.depth -= 1
                 state.scope = parent
 
-        return functools.wraps(original)(__call__)
+        found = functools.wraps(original)(__call__)
+        found.__dict__[OF_NESTED] = original
+        return found
 
     @forgiving(_tell)
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:

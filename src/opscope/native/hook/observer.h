@@ -251,6 +251,41 @@ inline bool is_around(const Thread& thread) {
   return thread.depth == 1 && outer != nullptr && outer->above && above_autograd();
 }
 
+// Whether the interpreter lock, which is held just now, may stay held while an operator runs: taking
+// it costs as much as some operators do. It may where none but the host is at work, none of Python's
+// code runs inside, and it does not take long.
+inline bool may_keep_lock(const Call& call, Arguments arguments) {
+  constexpr int64_t kShort = 3 << 14;  // elements
+  if (call.hidden || call.above || call.tensors.empty() || !call.op->of_torch) return false;
+  if (call.op->only_python || hook->only_python || may_run_python()) return false;
+  int64_t elements = 0;
+  for (const at::Tensor& tensor : call.tensors) {
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    if (!impl->is_cpu() || impl->is_python_dispatch() || impl->layout() != c10::kStrided) return false;
+    if (impl->sym_numel().is_heap_allocated()) return false;
+    elements += impl->numel();
+  }
+  if (elements > kShort) return false;
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isDevice() && !argument.toDevice().is_cpu()) return false;
+  }
+  return true;
+}
+
+// Gives the lock back in the end.
+class LockOf {
+ public:
+  explicit LockOf(const Call& call) : kept_(call.keeps_lock) {}
+  ~LockOf() {
+    if (kept_) PyEval_SaveThread();
+  }
+  LockOf(const LockOf&) = delete;
+  LockOf& operator=(const LockOf&) = delete;
+
+ private:
+  bool kept_;
+};
+
 // What is to be done about a call that begins; nothing, or hidden, if it is not shown.
 inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   Thread& thread = here();
@@ -287,6 +322,8 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
       call->hidden = true;
       report(error.what());
     }
+    call->keeps_lock = !gil.was_held() && may_keep_lock(*call, arguments);
+    if (call->keeps_lock) gil.keep();
   }
   run(call->jobs, hook->rows);
   call->jobs.clear();
@@ -370,6 +407,7 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (context == nullptr) return;
   here().insides.leave(fn, kCallbacks);
   Call& call = *static_cast<Call*>(context);
+  const LockOf lock(call);
   const Leaving leaving(call);
   if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
   const Arguments results =
