@@ -38,7 +38,7 @@ def count_operators(words: str) -> int:
 def measure(words: str, rounds: int) -> None:
     """Print one line."""
     operators = count_operators(words)
-    steps = max(4, min(60, OPERATORS_PER_RUN // operators))
+    steps = max(12, min(60, OPERATORS_PER_RUN // operators))
     pairs = [(run(PLAIN, words, steps), run(Mode(), words, steps)) for _ in range(rounds)]
     line: dict[str, object] = {"workload": words, "operators": operators}
     for name, key in (("added_us", "process_ms"), ("first_added_us", "first_process_ms")):

@@ -252,10 +252,11 @@ inline bool is_around(const Thread& thread) {
 }
 
 // Whether the interpreter lock, which is held just now, may stay held while an operator runs: taking
-// it costs as much as some operators do. It may where none but the host is at work, none of Python's
-// code runs inside, and it does not take long.
-inline bool may_keep_lock(const Call& call, Arguments arguments) {
+// it costs as much as some operators do. It may where none but the host is at work, nobody else
+// listens, none of Python's code runs inside, and it does not take long.
+inline bool may_keep_lock(const at::RecordFunction& fn, const Call& call, Arguments arguments) {
   constexpr int64_t kShort = 3 << 14;  // elements
+  if (asked_for(fn).callbacks_.size() != 1) return false;
   if (call.hidden || call.above || call.tensors.empty() || !call.op->of_torch) return false;
   if (call.op->only_python || hook->only_python || may_run_python()) return false;
   int64_t elements = 0;
@@ -322,7 +323,7 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
       call->hidden = true;
       report(error.what());
     }
-    call->keeps_lock = !gil.was_held() && may_keep_lock(*call, arguments);
+    call->keeps_lock = !gil.was_held() && may_keep_lock(fn, *call, arguments);
     if (call->keeps_lock) gil.keep();
   }
   run(call->jobs, hook->rows);
