@@ -67,3 +67,28 @@ def test_a_call_at_the_end_of_a_chunk_asks_the_system_for_nothing(
     assert plainly >= CALLS, "this Python has other ways: nothing is to be kept for it"
     done = opscope("run", "--no-page", *options, "train.py", cwd=folder)
     assert json.loads(done.stdout) < CALLS / 10
+
+
+AGAIN = """
+import sys
+import opscope, torch
+
+def deep(depth):
+    return depth if depth == 0 else deep(depth - 1)
+
+for turn in range(3):
+    import opscope
+    opscope.start(run_dir=f"run{turn}", page=False)
+    torch.ones(2).exp()
+    opscope.stop()
+    deep(900)
+    for name in [name for name in sys.modules if name.startswith("opscope")]:
+        del sys.modules[name]
+print("ended")
+"""
+
+
+def test_modules_that_are_loaded_again_keep_chunks_once(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(AGAIN)
+    done = python("again.py", cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr

@@ -183,3 +183,28 @@ def test_a_report_of_what_is_no_recording(tmp_path: Path) -> None:
     assert done.returncode == 2 and "no such path" in done.stderr
     done = forked_opscope("report", "/usr", cwd=tmp_path)
     assert done.returncode == 2 and "holds no recording" in done.stderr
+
+
+PATCHED = """
+import torch, opscope
+from torch import nn
+
+opscope.start(stats=False, record=True, run_dir="run", page=False)
+nn.Linear(4, 4)(torch.randn(2, 4)).sum().backward()
+original = nn.Module.__call__
+
+def call(self, *args, **kwargs):
+    return original(self, *args, **kwargs)
+
+nn.Module.__call__ = call
+opscope.stop()
+nn.Sequential(nn.Linear(4, 4))(torch.randn(2, 4)).sum().backward()
+print("ended")
+"""
+
+
+def test_who_has_patched_modules_goes_on_after_the_end(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PATCHED)
+    done = forked_python("train.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    assert "cannot" not in done.stderr

@@ -26,8 +26,8 @@ from opscope.events import Outside
 from opscope.interruptions import uninterrupted
 
 OF_NESTED = "opscope_of_nested"
-"""Under this name the recorder's wrapper keeps what it calls: of nested modules, whose scopes it is
-told, it need not know."""
+"""Under this name the recorder's wrapper keeps itself and what it calls: of nested modules, whose
+scopes it is told, it need not know."""
 
 _grad_enabled = torch.is_grad_enabled
 
@@ -41,7 +41,8 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
-        of_nested = getattr(original, OF_NESTED, original)
+        wrapper, beneath = getattr(original, OF_NESTED, (None, original))
+        of_nested = beneath if wrapper is original else original
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.

@@ -20,8 +20,13 @@ class Patches:
         self._undo: list[tuple[Any, str, Any, Any]] = []
         self._active = True
 
+    @property
+    def active(self) -> bool:
+        """False when it is over."""
+        return self._active
+
     def set(self, owner: Any, name: str, replacement: Any) -> None:
-        """Replace `owner.name`, which must not be called when it is over."""
+        """Replace `owner.name`, which must only hand calls on when it is over."""
         self._undo.append((owner, name, getattr(owner, name), replacement))
         setattr(owner, name, replacement)
 

@@ -32,7 +32,7 @@ class Scope:
     """One module position in the tree of calls; children are found by the module's identity."""
 
     __slots__ = (
-        *("__weakref__", "_key", "_numbers", "_paths"),
+        *("__weakref__", "_key", "_numbers", "_parts_seen", "_paths"),
         *("children", "module", "module_class", "path", "used_names"),
     )
 
@@ -47,6 +47,8 @@ class Scope:
         self._numbers: dict[str, int] = {}
         """By name: the last number that was given to tell modules apart."""
         self._paths: dict[int, str] = {}
+        self._parts_seen: list[int] = []
+        """The number of parts that each part of the module had when it was last looked at."""
         self._key = 0
         """The key of this among the children of its parent."""
         _by_path[path] = self
@@ -57,7 +59,7 @@ class Scope:
         if found is not None and found.module() is module:
             return found
         last = _numbered(level(_UNNAMED, type(module).__name__, with_class), MOST_ALIKE - 1)
-        if last in self.used_names and not self._knows(module):
+        if last in self.used_names and not self._knows(module) and not self._may_be_a_part(module):
             return self._named(last, module)  # made anew for each call: it need not be looked for
         parts = self._parts(module)
         name = "/".join(level(attribute, cls, with_class) for attribute, cls in parts)
@@ -89,6 +91,7 @@ class Scope:
             return [("self", cls)]
         if not self._knows(module):  # there may be thousands, so all are found at once
             self._paths = {id(part): path for path, part in parent.named_modules()}
+            self._parts_seen = _sizes_of_parts(parent)
         path = self._paths.get(id(module))
         return [(_UNNAMED, cls)] if path is None else _levels(parent, path)
 
@@ -96,6 +99,14 @@ class Scope:
         """Tell whether it is known where in its caller a module is."""
         path = self._paths.get(id(module))
         return path is not None and _at(self.module(), path) is module
+
+    def _may_be_a_part(self, module: nn.Module) -> bool:
+        """Tell whether a module may be a part of its caller since that was gone through."""
+        parent = self.module()
+        if not isinstance(parent, nn.Module):
+            return False
+        is_direct = any(part is module for part in parent._modules.values())
+        return is_direct or self._parts_seen != _sizes_of_parts(parent)
 
     def _new(self, name: str, module: Any) -> Scope:
         """The scope of a module that is new here: under `name`, with a number if that is taken.
@@ -127,6 +138,10 @@ def _numbered(name: str, number: int) -> str:
         return name
     attribute, dash, rest = name.partition("-")
     return f"{attribute}{number}{dash}{rest}"
+
+
+def _sizes_of_parts(module: nn.Module) -> list[int]:
+    return [0 if part is None else len(part._modules) for part in module._modules.values()]
 
 
 def _at(parent: nn.Module | None, path: str) -> nn.Module | None:

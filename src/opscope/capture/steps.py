@@ -37,7 +37,9 @@ class StepClock:
         """Those that have ever stepped."""
         self._followed: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
         """Those that had stepped when another was made, and the gradients they have."""
-        self._threads: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._threads: weakref.WeakKeyDictionary[Any, weakref.ref[threading.Thread]] = (
+            weakref.WeakKeyDictionary()
+        )
         """Those that have stepped, and the thread that each stepped in last."""
         self._alone: weakref.ref[Any] | None = None
         """The only optimizer there is: its steps are those of training."""
@@ -104,7 +106,7 @@ class StepClock:
             return
         self._optimizers.add(optimizer)
         self._used.add(optimizer)
-        self._threads[optimizer] = threading.get_ident()
+        self._threads[optimizer] = weakref.ref(threading.current_thread())
         self._followed.pop(optimizer, None)
         key = id(optimizer)
         self._by_optimizer = self._has_stepped = True
@@ -211,9 +213,11 @@ class StepClock:
         """Return the first gradient as it is now, which is another where there are new ones.
 
         Gradients of what another thread trains cannot be looked at: it may be replacing them just
-        now. They are taken for new ones.
+        now. They are taken for new ones, until that thread has ended.
         """
-        if self._threads.get(optimizer, threading.get_ident()) != threading.get_ident():
+        trained_by = self._threads.get(optimizer)
+        thread = None if trained_by is None else trained_by()
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
             return object()
         return _gradient(optimizer)
 

@@ -70,7 +70,7 @@ typedef struct {
   void (*release)(void* context, void* memory, size_t size);
 } OpscopeArenas;
 
-/* Replaces it by one that keeps some chunks of frames for the next call. To be called once. */
+/* Replaces it by one that keeps some chunks of frames for the next call, unless it is that one. */
 OPSCOPE_API void opscope_keep_chunks(OpscopeArenas* arenas);
 
 /* The instruction set in use: "avx512", "avx2" or "baseline". */

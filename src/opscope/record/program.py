@@ -138,12 +138,12 @@ class Program:
         return number
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        threads, numbers, program = self._threads, self._numbers, self
+        threads, numbers, program, patches = self._threads, self._numbers, self, self._patches
         enter, leave = self._enter, self._leave
 
         # Called `self` as in torch, whose profiler needs that: see capture/module_calls.py.
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if dynamo_compiling() or compiler._is_compiling_flag:
+            if dynamo_compiling() or compiler._is_compiling_flag or not patches.active:
                 return original(self, *args, **kwargs)
             state = threads.here
             if state.depth and not program.finds_scopes:
@@ -168,7 +168,7 @@ class Program:
                 state.scope = parent
 
         found = functools.wraps(original)(__call__)
-        found.__dict__[OF_NESTED] = original
+        found.__dict__[OF_NESTED] = found, original
         return found
 
     @forgiving(_tell)

@@ -69,6 +69,26 @@ def test_modules_made_anew_for_each_call_are_not_looked_for_each_time(root: Scop
     assert network.child(block.layers[1], True).path.endswith("/layers-Sequential/1-ReLU")
 
 
+def test_parts_that_come_after_many_nameless_modules_have_names(root: Scope) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.ModuleList()
+
+    network = Block()
+    scope = root.child(network, True)
+    for _ in range(MOST_ALIKE + 6):
+        scope.child(nn.Softmax(-1), True)
+    network.late = nn.Softmax(-1)
+    assert scope.child(network.late, True).path.endswith("/late-Softmax")
+    scope.child(nn.Softmax(-1), True)
+    network.late = nn.Softmax(0)  # as many parts as before
+    assert scope.child(network.late, True).path.endswith("/late1-Softmax")
+    scope.child(nn.Softmax(-1), True)
+    network.inner.append(nn.Softmax(-1))
+    assert scope.child(network.inner[0], True).path.endswith("/inner-ModuleList/0-Softmax")
+
+
 def test_modules_that_are_put_elsewhere(root: Scope) -> None:
     first, second, late = nn.Linear(1, 1), nn.Linear(1, 1), nn.Tanh()
     pair = nn.Sequential(first, second)

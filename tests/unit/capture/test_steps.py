@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -209,3 +210,23 @@ def test_optimizers_that_never_step_are_told_of(
     assert idle == [True]
     assert "is optimizer.step() missing?" in capsys.readouterr().err
     assert len(ends) == 2, "from here on calls of the network count"
+
+
+def test_an_optimizer_of_a_thread_that_has_ended_is_not_waited_for(ends: Ends) -> None:
+    first, second = nn.Linear(1, 1), nn.Linear(1, 1)
+    pretraining, training = sgd(first), sgd(second)
+
+    def pretrain() -> None:
+        ends.clock.add(pretraining)
+        for _ in range(2):
+            first(torch.ones(1, 1)).sum().backward()
+            ends.clock.stepped(pretraining)
+
+    thread = threading.Thread(target=pretrain)
+    thread.start()
+    thread.join()
+    ends.clock.add(training)
+    for _ in range(3):
+        second(torch.ones(1, 1)).sum().backward()
+        ends.clock.stepped(training)
+    assert len(ends) == 5

@@ -356,6 +356,15 @@ def test_a_collective_hands_on_what_this_rank_gave() -> None:
     assert [birth.node.id for birth in found] == [0]
 
 
+def test_what_is_overwritten_is_not_read() -> None:
+    weight = Outside("parameter", "unnamed.0", "unnamed.0")
+    reads = rows((INPUT, 0, 0, [NAN]), (OUTPUT, 0, 0, [0.5]))
+    for op in ("aten.uniform_.default", "aten.copy_.default", "aten.zero_.default"):
+        assert Soundness().follow(reads, Calls([node(0, op, weight)])) == []
+    (birth,) = Soundness().follow(reads, Calls([node(0, "aten.clamp_.default", weight)]))
+    assert birth.entered == weight
+
+
 def test_rows_in_pieces_are_the_same_as_at_once() -> None:
     batch = Outside("batch", "input0")
     nodes = [node(0, "aten.mul.Tensor", batch), node(1, "aten.sum.default")]

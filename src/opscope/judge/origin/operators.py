@@ -20,6 +20,13 @@ PIECEWISE = frozenset(
     )
 )
 """Operators that may write to a part of a tensor, and leave the rest as it was."""
+OVERWRITING = frozenset(
+    (
+        *("bernoulli_", "cauchy_", "copy_", "exponential_", "fill_", "geometric_", "log_normal_"),
+        *("normal_", "random_", "uniform_", "zero_"),
+    )
+)
+"""Operators that write to all of their first input and read nothing of it."""
 VIEWS = frozenset(
     (
         *("alias", "as_strided", "detach", "expand", "permute", "select", "slice", "split"),
@@ -40,6 +47,11 @@ def is_transparent(node: Node) -> bool:
     """Return whether a node only hands on what it reads."""
     op = base_type(node)
     return op in VIEWS or op in ARRIVALS
+
+
+def is_overwritten(node: Node, slot: int) -> bool:
+    """Return whether a node writes to all of an input without reading it."""
+    return slot == 0 and node.op.partition(".")[2].partition(".")[0] in OVERWRITING
 
 
 def is_collective(node: Node) -> bool:

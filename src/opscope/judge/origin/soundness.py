@@ -210,7 +210,7 @@ class Soundness:
             if status is BadCause.FAULT and carried is not None and not is_transparent(node):
                 self._enters(_arriving(node, call, slot, self.bad[place], carried))
             return status
-        if bad is None:
+        if bad is None or operators.is_overwritten(node, slot):
             return None
         if self._is_on_purpose(source, bad):
             return BadCause.ON_PURPOSE

@@ -9,6 +9,8 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -99,6 +101,7 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
   op->of_torch = is_of_torch(name.name.c_str());
   // What others return may be something else than they say.
   op->returns_written = op->of_torch && returns_written(handle.schema(), PyTuple_GET_SIZE(mutated.get()));
+  op->brief = op->of_torch && (op->view || handle.hasTag(at::Tag::pointwise));
   op->with_autograd = handle.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
   op->object = std::move(object);
   return op.get();
@@ -251,22 +254,41 @@ inline bool is_around(const Thread& thread) {
   return thread.depth == 1 && outer != nullptr && outer->above && above_autograd();
 }
 
+// How many elements an operator computes that goes element by element, or takes a view.
+inline int64_t elements_computed(const Call& call) {
+  if (call.op->view) return 0;
+  constexpr size_t kMostDims = 8;
+  std::array<int64_t, kMostDims> sizes;
+  sizes.fill(1);
+  for (const at::Tensor& tensor : call.tensors) {
+    const auto mine = tensor.unsafeGetTensorImpl()->sizes();
+    if (mine.size() > kMostDims) return INT64_MAX;
+    for (size_t i = 0; i < mine.size(); ++i) {
+      int64_t& size = sizes[kMostDims - mine.size() + i];
+      size = std::max(size, mine[i]);
+    }
+  }
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    if (__builtin_mul_overflow(count, size, &count)) return INT64_MAX;
+  }
+  return count;
+}
+
 // Whether the interpreter lock, which is held just now, may stay held while an operator runs: taking
-// it costs as much as some operators do. It may where none but the host is at work, nobody else
-// listens, none of Python's code runs inside, and it does not take long.
+// it costs as much as some operators do. It may where none but the host is at work, in one thread,
+// nobody else listens, none of Python's code runs inside, and it does not take long.
 inline bool may_keep_lock(const at::RecordFunction& fn, const Call& call, Arguments arguments) {
-  constexpr int64_t kShort = 3 << 14;  // elements
-  if (asked_for(fn).callbacks_.size() != 1) return false;
-  if (call.hidden || call.above || call.tensors.empty() || !call.op->of_torch) return false;
+  constexpr int64_t kShort = 1 << 15;  // elements; from there on torch asks other threads to help
+  if (!call.op->brief || asked_for(fn).callbacks_.size() != 1) return false;
+  if (call.hidden || call.above || call.tensors.empty()) return false;
   if (call.op->only_python || hook->only_python || may_run_python()) return false;
-  int64_t elements = 0;
   for (const at::Tensor& tensor : call.tensors) {
     const auto* impl = tensor.unsafeGetTensorImpl();
     if (!impl->is_cpu() || impl->is_python_dispatch() || impl->layout() != c10::kStrided) return false;
     if (impl->sym_numel().is_heap_allocated()) return false;
-    elements += impl->numel();
   }
-  if (elements > kShort) return false;
+  if (elements_computed(call) >= kShort) return false;
   for (const c10::IValue& argument : arguments) {
     if (argument.isDevice() && !argument.toDevice().is_cpu()) return false;
   }
@@ -326,7 +348,10 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
     call->keeps_lock = !gil.was_held() && may_keep_lock(fn, *call, arguments);
     if (call->keeps_lock) gil.keep();
   }
-  run(call->jobs, hook->rows);
+  try {
+    run(call->jobs, hook->rows);
+  } catch (const std::exception&) {  // no memory to read with: these rows are left without numbers
+  }
   call->jobs.clear();
   return call;
 }
