@@ -27,7 +27,6 @@ struct Call : at::ObserverContext {
   bool above = false;     // autograd sees to it: what it runs around the operator is looked at
   bool given_nan = false;    // a number among its arguments is NaN
   bool interrupted = false;  // a hook of the user's raised inside it
-  bool keeps_lock = false;   // the interpreter lock is held while it runs
   int exceptions = std::uncaught_exceptions();
   uint64_t generation = 0;
   c10::SmallVector<at::Tensor, 6> tensors;  // in the order of its arguments

@@ -213,12 +213,6 @@ void KnownMap::grow() {
   }
 }
 
-void KnownMap::forget(const void* tensor) {
-  if (find(tensor) == nullptr) return;
-  drop(tensor);
-  ++forgotten_[tensor];
-}
-
 void KnownMap::drop(const void* tensor) {
   const size_t mask = entries_.size() - 1;
   size_t at = hash(tensor) & mask;
@@ -239,26 +233,19 @@ void KnownMap::drop(const void* tensor) {
   }
 }
 
-// Whether this place in the queue is that of a tensor that was forgotten since.
-bool KnownMap::was_forgotten(const void* tensor) {
-  const auto found = forgotten_.find(tensor);
-  if (found == forgotten_.end()) return false;
-  if (--found->second == 0) forgotten_.erase(found);
-  return true;
-}
-
 // Looks at the entries that were not looked at for longest. Most tensors are gone a few operators
 // after they were made, others when backward has used them.
 void KnownMap::sweep() {
   for (int looks = 0; looks < kLooks && !queue_.empty(); ++looks) {
     const void* tensor = queue_.front();
     queue_.pop_front();
-    if (!forgotten_.empty() && was_forgotten(tensor)) continue;  // it is not pinned any more
+    const Entry* entry = find(tensor);
+    if (entry == nullptr) continue;
     if (!is_gone(tensor)) {
       queue_.push_back(tensor);
       continue;
     }
-    const void* storage = find(tensor)->storage;
+    const void* storage = entry->storage;
     drop(tensor);
     drop_storage(storage);
   }
@@ -290,7 +277,6 @@ void KnownMap::clear() {
   storages_.each([](const void* storage, const auto&) { unpin_storage(storage); });
   storages_.clear();
   queue_.clear();
-  forgotten_.clear();
 }
 
 namespace {
@@ -350,7 +336,7 @@ PyObject* put_write(PyObject* self, PyObject* const* arguments, Py_ssize_t count
 }
 
 PyObject* drop(PyObject* self, PyObject* key) {
-  map_of(self).forget(PyLong_AsVoidPtr(key));
+  map_of(self).drop(PyLong_AsVoidPtr(key));
   Py_RETURN_NONE;
 }
 

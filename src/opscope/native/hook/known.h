@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <unordered_map>
 #include <vector>
 
 #include "flat_map.h"
@@ -97,11 +96,10 @@ class KnownMap {
   void put_lasting(const void* tensor, PyObject* source) {
     put_outside(tensor, source);
     queue_.clear();
-    forgotten_.clear();
   }
   void put_view(const void* view, const void* base, Maker of_base, Maker maker);
   void put_write(const void* tensor, Maker output);
-  void forget(const void* tensor);
+  void drop(const void* tensor);
   void clear();
 
  private:
@@ -119,8 +117,6 @@ class KnownMap {
   Memory* memory_of(const Entry& entry);
   void grow();
   void sweep();
-  void drop(const void* tensor);
-  bool was_forgotten(const void* tensor);
   void drop_storage(const void* storage);
   static void set(Entry& entry, Maker maker, Shared* shared);
   static void set(Memory& memory, Maker maker, Shared* shared);
@@ -131,7 +127,6 @@ class KnownMap {
   size_t used_ = 0;
   uint64_t serial_ = 0;
   std::deque<const void*> queue_;  // the tensors of entries, in the order they are looked at
-  std::unordered_map<const void*, int> forgotten_;  // how often they are in the queue nevertheless
   FlatMap<Stretch, Memory, StretchHash> memories_;
   FlatMap<const void*, c10::SmallVector<Stretch, 1>, AddressHash> storages_;  // that are pinned
 };

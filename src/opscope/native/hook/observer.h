@@ -9,8 +9,6 @@
 
 #include <ATen/record_function.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -101,7 +99,6 @@ inline const Operator* learn(const c10::OperatorHandle& handle) {
   op->of_torch = is_of_torch(name.name.c_str());
   // What others return may be something else than they say.
   op->returns_written = op->of_torch && returns_written(handle.schema(), PyTuple_GET_SIZE(mutated.get()));
-  op->brief = op->of_torch && (op->view || handle.hasTag(at::Tag::pointwise));
   op->with_autograd = handle.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
   op->object = std::move(object);
   return op.get();
@@ -254,61 +251,6 @@ inline bool is_around(const Thread& thread) {
   return thread.depth == 1 && outer != nullptr && outer->above && above_autograd();
 }
 
-// How many elements an operator computes that goes element by element, or takes a view.
-inline int64_t elements_computed(const Call& call) {
-  if (call.op->view) return 0;
-  constexpr size_t kMostDims = 8;
-  std::array<int64_t, kMostDims> sizes;
-  sizes.fill(1);
-  for (const at::Tensor& tensor : call.tensors) {
-    const auto mine = tensor.unsafeGetTensorImpl()->sizes();
-    if (mine.size() > kMostDims) return INT64_MAX;
-    for (size_t i = 0; i < mine.size(); ++i) {
-      int64_t& size = sizes[kMostDims - mine.size() + i];
-      size = std::max(size, mine[i]);
-    }
-  }
-  int64_t count = 1;
-  for (const int64_t size : sizes) {
-    if (__builtin_mul_overflow(count, size, &count)) return INT64_MAX;
-  }
-  return count;
-}
-
-// Whether the interpreter lock, which is held just now, may stay held while an operator runs: taking
-// it costs as much as some operators do. It may where none but the host is at work, in one thread,
-// nobody else listens, none of Python's code runs inside, and it does not take long.
-inline bool may_keep_lock(const at::RecordFunction& fn, const Call& call, Arguments arguments) {
-  constexpr int64_t kShort = 1 << 15;  // elements; from there on torch asks other threads to help
-  if (!call.op->brief || asked_for(fn).callbacks_.size() != 1) return false;
-  if (call.hidden || call.above || call.tensors.empty()) return false;
-  if (call.op->only_python || hook->only_python || may_run_python()) return false;
-  for (const at::Tensor& tensor : call.tensors) {
-    const auto* impl = tensor.unsafeGetTensorImpl();
-    if (!impl->is_cpu() || impl->is_python_dispatch() || impl->layout() != c10::kStrided) return false;
-    if (impl->sym_numel().is_heap_allocated()) return false;
-  }
-  if (elements_computed(call) >= kShort) return false;
-  for (const c10::IValue& argument : arguments) {
-    if (argument.isDevice() && !argument.toDevice().is_cpu()) return false;
-  }
-  return true;
-}
-
-// Gives the lock back in the end.
-class LockOf {
- public:
-  explicit LockOf(const Call& call) : kept_(call.keeps_lock) {}
-  ~LockOf() {
-    if (kept_) PyEval_SaveThread();
-  }
-  LockOf(const LockOf&) = delete;
-  LockOf& operator=(const LockOf&) = delete;
-
- private:
-  bool kept_;
-};
-
 // What is to be done about a call that begins; nothing, or hidden, if it is not shown.
 inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
   Thread& thread = here();
@@ -345,8 +287,6 @@ inline std::unique_ptr<Call> begin_call(const at::RecordFunction& fn) {
       call->hidden = true;
       report(error.what());
     }
-    call->keeps_lock = !gil.was_held() && may_keep_lock(fn, *call, arguments);
-    if (call->keeps_lock) gil.keep();
   }
   try {
     run(call->jobs, hook->rows);
@@ -433,7 +373,6 @@ inline void end(const at::RecordFunction& fn, at::ObserverContext* context) {
   if (context == nullptr) return;
   here().insides.leave(fn, kCallbacks);
   Call& call = *static_cast<Call*>(context);
-  const LockOf lock(call);
   const Leaving leaving(call);
   if (call.hidden || hook == nullptr || call.generation != hook->generation) return;
   const Arguments results =

@@ -33,8 +33,6 @@ class GilOf {
   }
   GilOf(const GilOf&) = delete;
   GilOf& operator=(const GilOf&) = delete;
-  bool was_held() const { return held_; }
-  void keep() { held_ = true; }  // somebody else gives it back
 
  private:
   bool held_;

@@ -38,8 +38,7 @@ struct alignas(64) Operator {
   bool returns_written = false;  // what it returns is what it has written to, in that order
   bool ignored = true, nested = false, writes = false, view = false, same_elements = false,
        converts = false, fills = false, asynchronous = false, fresh = false, only_python = false,
-       of_torch = false, with_autograd = false,
-       brief = false;  // of torch's own, and a view or element by element
+       of_torch = false, with_autograd = false;
   size_t returns = 0;
   c10::SmallVector<uint8_t, 16> shapes;  // per argument: 0 no tensor, 1 a tensor, 2 tensors in a list
   c10::SmallVector<uint8_t, 16> mutated;

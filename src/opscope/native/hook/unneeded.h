@@ -3,9 +3,7 @@
 // their own affair: two calls in three.
 #pragma once
 
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/record_function.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <cstddef>
 #include <cstring>
@@ -32,13 +30,6 @@ inline void leave_out_outputs(const at::RecordFunction& fn) {
 
 // Whether an operator is torch's own, by its name.
 inline bool is_of_torch(const char* name) { return std::strncmp(name, "aten::", 6) == 0; }
-
-// Whether a mode, or a hook that packs what autograd saves, may run any Python inside an operator:
-// collectives, for one.
-inline bool may_run_python() {
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
-         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
-}
 
 // Has torch tell this thread nothing of what one operator does inside.
 //

@@ -276,7 +276,7 @@ inline void finish(Call& call, Arguments results) {
 inline void begin_in_python(Call& call) {
   NotWatched not_watched;
   ++hook->python_calls;
-  if (call.op->fresh && !call.tensors.empty()) known().forget(call.base().unsafeGetTensorImpl());
+  if (call.op->fresh && !call.tensors.empty()) known().drop(call.base().unsafeGetTensorImpl());
   Ref sources = checked(PyList_New(0));
   call.sources.clear();
   for (const at::Tensor& tensor : call.tensors) {

@@ -7,8 +7,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <atomic>
@@ -176,6 +178,13 @@ inline void begin(Watcher& watcher, const at::RecordFunction& fn, const Called& 
   record.start = watcher.clock.now();
   record.sequence.store(sequence, std::memory_order_release);
   prefetch(ring.records[sequence & ring.mask]);
+}
+
+// Whether a mode, or a hook that packs what autograd saves, may run any Python inside an operator:
+// collectives, for one.
+inline bool may_run_python() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
 // An operator begins, or what torch tells of as if it were one. True if what it does inside is its
