@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.engines import needs_observer
-from helpers.program import opscope
+from helpers.forked import forked_opscope as opscope
 
 pytestmark = needs_observer
 
@@ -84,7 +84,7 @@ print("ended", counted > 10)
 @pytest.mark.parametrize("options", [[], ["--no-stats"], ["--no-record"]], ids=" ".join)
 def test_who_waits_for_another_thread_ends(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    done = opscope("run", *options, "--run-dir", "run", "train.py", cwd=tmp_path, timeout=120)
+    done = opscope("run", *options, "--run-dir", "run", "train.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "ended True\n"), done.stderr
     assert "internal error" not in done.stderr
 

@@ -25,10 +25,6 @@ from opscope.capture.updates import optimizers_stepping
 from opscope.events import Outside
 from opscope.interruptions import uninterrupted
 
-OF_NESTED = "opscope_of_nested"
-"""Under this name the recorder's wrapper keeps itself and what it calls: of nested modules, whose
-scopes it is told, it need not know."""
-
 _grad_enabled = torch.is_grad_enabled
 
 
@@ -41,8 +37,6 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
-        wrapper, beneath = getattr(original, OF_NESTED, (None, original))
-        of_nested = beneath if wrapper is original else original
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.
@@ -54,10 +48,7 @@ class ModuleCalls:
             scope = parent.children.get(id(self))
             if scope is None or scope.module() is not self:
                 scope = parent.child(self, program.with_class)
-            call = original
-            if state.depth:
-                call = of_nested if program.tells_scopes else original
-            else:
+            if state.depth == 0:
                 enter(state, self, args, kwargs)
                 if parent is not state.scope:
                     parent = state.scope
@@ -65,7 +56,7 @@ class ModuleCalls:
             state.scope = scope
             state.depth += 1
             try:
-                return call(self, *args, **kwargs)
+                return original(self, *args, **kwargs)
             finally:
                 state.depth -= 1
                 state.scope = parent

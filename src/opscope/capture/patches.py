@@ -18,12 +18,8 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any, Any]] = []
-        self._active = True
-
-    @property
-    def active(self) -> bool:
+        self.active = True
         """False when it is over."""
-        return self._active
 
     def set(self, owner: Any, name: str, replacement: Any) -> None:
         """Replace `owner.name`, which must only hand calls on when it is over."""
@@ -37,13 +33,13 @@ class Patches:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return (wrapped if self._active else original)(*args, **kwargs)
+            return (wrapped if self.active else original)(*args, **kwargs)
 
         self.set(owner, name, call)
 
     def undo(self) -> None:
         """Put everything back, except what someone else has replaced since."""
-        self._active = False
+        self.active = False
         for owner, name, original, replacement in reversed(self._undo):
             current = getattr(owner, name)
             if getattr(current, "__func__", current) is replacement:

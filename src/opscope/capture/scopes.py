@@ -101,7 +101,7 @@ class Scope:
         return path is not None and _at(self.module(), path) is module
 
     def _may_be_a_part(self, module: nn.Module) -> bool:
-        """Tell whether a module may be a part of its caller since that was gone through."""
+        """Tell whether a module may have become a part of its caller lately."""
         parent = self.module()
         if not isinstance(parent, nn.Module):
             return False

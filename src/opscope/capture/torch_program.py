@@ -43,10 +43,8 @@ class TorchProgram:
         self.seen_by: hook.Hook | Fallback | None = None
         """The observer that tells of operators."""
         self.follows_modules = False
-        self.on_recording: Callable[[bool], None] | None = None
+        self.on_recording: Callable[[bool], None] = lambda recording: None
         """Told whether operators are recorded, natively, with their scopes."""
-        self.tells_scopes = False
-        """True while the recorder need not follow nested modules, as it is told."""
         self.safe_points: Observers[int, bool] = Observers()
         """Told where training may be ended: of the step, and whether its update is to come."""
         self.networks: Observers[[]] = Observers()
@@ -67,21 +65,16 @@ class TorchProgram:
             self.seen_by.remove()
             self.seen_by = None
         self.follows_modules = False
-        self._tell_recorder(False)
+        self.on_recording(False)
         self.patches.undo()
 
     def set_recording(self, wanted: bool, counts_calls: bool) -> None:
         """Switch the recording of operators; follow module calls also where they count steps."""
         if wanted != self.watch.recording:
-            self._tell_recorder(wanted)
+            self.on_recording(wanted)
         self.watch.recording = wanted
         self.follows_modules = wanted or counts_calls
         self._tell_state()
-
-    def _tell_recorder(self, records: bool) -> None:
-        if self.on_recording is not None:
-            self.on_recording(records)
-            self.tells_scopes = records
 
     def _tell_state(self) -> None:
         if self.seen_by is not None:

@@ -22,7 +22,6 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.direct_calls import see_direct_calls
-from opscope.capture.module_calls import OF_NESTED
 from opscope.capture.patches import Patches
 from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
@@ -167,9 +166,7 @@ class Program:
                 state.depth -= 1
                 state.scope = parent
 
-        found = functools.wraps(original)(__call__)
-        found.__dict__[OF_NESTED] = found, original
-        return found
+        return functools.wraps(original)(__call__)
 
     @forgiving(_tell)
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:

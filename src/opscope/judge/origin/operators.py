@@ -51,7 +51,7 @@ def is_transparent(node: Node) -> bool:
 
 def is_overwritten(node: Node, slot: int) -> bool:
     """Return whether a node writes to all of an input without reading it."""
-    return slot == 0 and node.op.partition(".")[2].partition(".")[0] in OVERWRITING
+    return slot == 0 and node.op_type in OVERWRITING
 
 
 def is_collective(node: Node) -> bool:
