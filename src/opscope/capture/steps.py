@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from opscope.capture.guards import quiet
@@ -18,6 +18,8 @@ from opscope.messages import say_once
 _PATIENCE = 32
 """An optimizer that stays still while another steps this often no longer counts."""
 
+_NEW = object()
+"""Stands for an optimizer that nothing has followed."""
 _IDLE = 256
 """So many backward passes before any update are no accumulation of gradients."""
 
@@ -82,11 +84,11 @@ class StepClock:
 
     def live(self) -> list[Any]:
         """The optimizers that are alive."""
-        return list(self._optimizers)
+        return _all(self._optimizers)
 
     def add(self, optimizer: Any) -> None:
         """Wait for a new optimizer too."""
-        for other in list(self._used):
+        for other in _all(self._used):
             self._followed[other] = self._gradient(other)
         self._optimizers.add(optimizer)
         self._made += 1
@@ -111,8 +113,8 @@ class StepClock:
         key = id(optimizer)
         self._by_optimizer = self._has_stepped = True
         self._attempted.discard(key)
-        self._stepped[key] = self._stepped.get(key, 0) + 1
-        if self._stepped[key] >= _PATIENCE:
+        steps = self._stepped[key] = self._stepped.get(key, 0) + 1
+        if steps >= _PATIENCE:
             self._drop_idle(optimizer)
         if not inside_another:
             self._end_if_all(skipped=False)
@@ -129,7 +131,7 @@ class StepClock:
         if not self._attempted:
             return
         self._has_stepped = True
-        for key in self._attempted:
+        for key in _all(self._attempted):
             self._stepped[key] = self._stepped.get(key, 0) + 1
         self._attempted.clear()
         self._end_if_all(skipped=True)
@@ -193,21 +195,19 @@ class StepClock:
         Adam first and go on with LBFGS. Nor is one that another has followed and that has no new
         gradients: a cell of a notebook that was interrupted leaves its own alive.
         """
+        optimizers = _all(self._optimizers)
         waiting = [
-            each
-            for each in self._optimizers
-            if id(each) not in self._stepped and not self._is_left(each)
+            each for each in optimizers if id(each) not in self._stepped and not self._is_left(each)
         ]
         if not waiting:
             return True
-        stepped = [each for each in self._optimizers if id(each) in self._stepped]
+        stepped = [each for each in optimizers if id(each) in self._stepped]
         updated = {id(parameter) for each in stepped for parameter in _parameters(each)}
         return all(id(parameter) in updated for each in waiting for parameter in _parameters(each))
 
     def _is_left(self, optimizer: Any) -> bool:
-        if optimizer not in self._followed:
-            return False
-        return self._followed[optimizer] == self._gradient(optimizer)
+        before = self._followed.get(optimizer, _NEW)
+        return before is not _NEW and before == self._gradient(optimizer)
 
     def _gradient(self, optimizer: Any) -> object:
         """Return the first gradient as it is now, which is another where there are new ones.
@@ -222,7 +222,7 @@ class StepClock:
         return _gradient(optimizer)
 
     def _end(self, skipped: bool) -> None:
-        for other in list(self._followed) if self._alone is None else ():
+        for other in _all(self._followed) if self._alone is None else ():
             self._followed[other] = self._gradient(other)
         self._stepped.clear()
         self._attempted.clear()
@@ -236,7 +236,7 @@ class StepClock:
         if self._manual or not self._optimizers:
             return
         self.on_idle()
-        names = ", ".join(sorted({type(each).__name__ for each in self._optimizers}))
+        names = ", ".join(sorted({type(each).__name__ for each in _all(self._optimizers)}))
         self._optimizers.clear()
         say_once(
             f"{names} has not stepped in {_IDLE} backward passes: is optimizer.step() missing? "
@@ -244,13 +244,22 @@ class StepClock:
         )
 
     def _drop_idle(self, busy: Any) -> None:
-        for other in list(self._optimizers):
+        for other in _all(self._optimizers):
             if other is not busy and id(other) not in self._stepped:
                 self._optimizers.discard(other)
                 say_once(
                     f"{type(other).__name__} has not stepped while {type(busy).__name__} made "
                     f"{_PATIENCE} steps: steps are counted without it"
                 )
+
+
+def _all(those: Iterable[Any]) -> list[Any]:
+    """List what is there just now; another thread may add to it meanwhile."""
+    while True:
+        try:
+            return list(those)
+        except RuntimeError:  # it has: that takes no longer than to list them once more
+            continue
 
 
 def _parameters(optimizer: Any) -> list[Any]:

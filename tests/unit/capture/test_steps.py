@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Callable
 
@@ -230,3 +231,29 @@ def test_an_optimizer_of_a_thread_that_has_ended_is_not_waited_for(ends: Ends) -
         second(torch.ones(1, 1)).sum().backward()
         ends.clock.stepped(training)
     assert len(ends) == 5
+
+
+def test_threads_may_make_optimizers_while_others_step(ends: Ends) -> None:
+    failed: list[Exception] = []
+
+    def train() -> None:
+        try:
+            for _ in range(400):
+                optimizer = sgd()
+                ends.clock.add(optimizer)
+                for _ in range(3):
+                    ends.clock.stepped(optimizer)
+        except Exception as error:  # noqa: BLE001 - that is what this is about
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=train) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failed == []
