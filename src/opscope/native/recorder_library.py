@@ -12,8 +12,8 @@ from opscope.native.hook_library import HOOK, build_beside_torch, build_hook
 RECORDER = "recorder"
 _SOURCES = ("recorder.cpp", "death.cpp")
 _OF_HOOK = (
-    *("flat_map.h", "frames.h", "python_objects.h", "recorder_link.h", "schemas.h"),
-    *("simple_tensors.h", "unneeded.h"),
+    *("cuda_driver.h", "flat_map.h", "frames.h", "python_objects.h", "recorder_link.h"),
+    *("schemas.h", "simple_tensors.h", "unneeded.h"),
 )
 """Headers that both have."""
 

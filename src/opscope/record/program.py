@@ -315,6 +315,9 @@ class DeviceMarks:
 
     def mark(self) -> None:
         """Put an event behind all launched so far, and note how far the GPU has got."""
+        native = self._ring.native
+        if native is not None and native.mark_device():
+            return
         if self._failed or torch.cuda.is_current_stream_capturing():
             return
         try:

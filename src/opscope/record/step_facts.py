@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -9,7 +10,7 @@ import math
 import os
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,24 +57,32 @@ class _Quietly:
 class PendingNumber:
     """A scalar tensor as it is now; that of a GPU is known when the GPU has got there."""
 
-    __slots__ = ("_arriving", "_value")
+    __slots__ = ("_ask", "_value")
 
-    def __init__(self, value: float | None, arriving: Arriving | None = None) -> None:
+    def __init__(self, value: float | None, ask: Callable[[], float | None] | None = None) -> None:
+        """It is `value`, or what `ask` returns once that is a number."""
         self._value = value
-        self._arriving = arriving
+        self._ask = ask
 
     @classmethod
     def of(cls, tensor: Tensor) -> PendingNumber:
         """The one element of a tensor."""
         kind = kind_of(tensor)
-        return cls(only_number(tensor)) if kind is None else cls(None, kind.send(tensor))
+        if kind is None:
+            return cls(only_number(tensor))
+        return cls(None, functools.partial(_arrived, kind.send(tensor)))
 
     @property
     def value(self) -> float | None:
         """The number, if it is known by now."""
-        if self._arriving is not None and (host := self._arriving.get()) is not None:
-            self._value, self._arriving = only_number(host), None
+        if self._ask is not None and (value := self._ask()) is not None:
+            self._value, self._ask = value, None
         return self._value
+
+
+def _arrived(number: Arriving) -> float | None:
+    host = number.get()
+    return None if host is None else only_number(host)
 
 
 StepNumber = float | PendingNumber
@@ -138,9 +147,10 @@ class StepFactsRecorder:
     def add_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the batch that a network is called with."""
         self._look_for_cuda()
-        if self._native is not None and "batch" not in self._facts and not self.uses_cuda:
+        if self._native is not None and "batch" not in self._facts:
+            place = self._step, self._number
             found = self._native.note_call(
-                self._step, self._number, args, kwargs, self.batch, self._facts
+                *place, args, kwargs, self.batch, self._facts, self.uses_cuda
             )
             if found is not None:
                 self.batch, self._described = found
@@ -198,7 +208,7 @@ class StepFactsRecorder:
 
     def _put_random(self) -> None:
         """Write the states of torch's generators; those of others take too long."""
-        if self._native is not None and not self.uses_cuda and self._native.put_random(self._step):
+        if self._native is not None and self._native.put_random(self._step, self.uses_cuda):
             return
         with self.quietly():
             states = [("torch", torch.get_rng_state())]
@@ -223,9 +233,14 @@ class StepFactsRecorder:
         """The element of a tensor that has only one; None if this is another or none."""
         if not isinstance(given, Tensor):
             return None
-        value: float | None = None if self._native is None else self._native.number(given)
-        if value is not None:
-            return value
+        if self._native is not None:
+            value: float | None = self._native.number(given)
+            if value is not None:
+                return value
+            sent = self._native.send_number(given) if self.uses_cuda else None
+            if sent is not None:
+                self._waits = True
+                return PendingNumber(None, functools.partial(self._native.arrived, sent))
         with self.quietly():
             if given.numel() == 1 and given.layout == torch.strided:
                 self._waits = True
@@ -248,9 +263,8 @@ class StepFactsRecorder:
             self._resident = str(int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE)
             self._resident_at = now
         facts["rss"] = self._resident
-        if self.uses_cuda:
-            held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
-            facts["allocated"], facts["peak"] = str(held["current"]), str(held["peak"])
+        if self.uses_cuda and (held := self._device_memory()) is not None:
+            facts["allocated"], facts["peak"] = map(str, held)
         if self._late:
             self._late = [each for each in self._late if not self._settle(each)]
         if self._waits:
@@ -261,6 +275,17 @@ class StepFactsRecorder:
             _add_numbers(facts, losses, norm)  # type: ignore[arg-type]  # which are known
             self._ring.put_step(self._step, self._number, facts)
         self._number += 1
+
+    def _device_memory(self) -> tuple[int, int] | None:
+        """The bytes that tensors have on the GPU, now and at most; an allocator may not tell."""
+        found: tuple[int, int] | None = None
+        if self._native is not None:
+            found = self._native.device_memory()
+        if found is None:
+            with contextlib.suppress(RuntimeError):
+                held = torch.cuda.memory.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
+                found = held["current"], held["peak"]
+        return found
 
     def _settle(self, late: _Late) -> bool:
         """Write the facts of a step that has ended; returns whether all of them are known.

@@ -103,7 +103,8 @@ def _cuda_stream(tensor: Any) -> int:
 
 
 def _cuda_random_states(torch: ModuleType) -> list[Any]:
-    return [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]
+    # `torch.cuda.get_rng_state` asks the driver for each device anew.
+    return [generator.get_state() for generator in torch.cuda.default_generators]
 
 
 def _cuda_pair(a: Any, b: Any, rtol: float, atol: float, *, equal_nan: bool) -> PairNumbers:

@@ -242,8 +242,10 @@ def test_native_code_does_what_is_usual(ring: Ring) -> None:
     native.open(ring.address, ring.memory, lambda file: True)
     usual = [("x", torch.ones(2, 3, dtype=torch.int64)), ("y", torch.nn.Parameter(torch.ones(2)))]
     assert native.describe(usual) is not None
-    assert native.put_batch(0, usual) and native.put_random(0)
-    assert native.note_call(0, 0, (ONES, None, 3), {"y": torch.arange(2)}, [], {}) is not None
+    assert native.put_batch(0, usual) and native.put_random(0, False)
+    assert (
+        native.note_call(0, 0, (ONES, None, 3), {"y": torch.arange(2)}, [], {}, False) is not None
+    )
     assert native.number(torch.tensor(1.5, requires_grad=True)) == 1.5
     assert native.put_step(0, {"step": "0"}, None)
     native.close()

@@ -2,11 +2,11 @@
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <string>
 
+#include "cuda_driver.h"
 #include "generated/device_rows.h"
 
 namespace opscope {
@@ -15,26 +15,6 @@ namespace {
 constexpr int64_t kGatheredBytes = kGathered * kGroupBytes;
 enum { kTiny, kSmall, kMiddle };
 constexpr size_t kClasses = 3;
-
-using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                       void*, void**, void**);
-using IsCapturing = int (*)(void*, int*);
-
-struct Driver {
-  Launch launch = nullptr;
-  IsCapturing is_capturing = nullptr;
-  Driver() {
-    void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL);
-    if (library == nullptr) return;
-    launch = reinterpret_cast<Launch>(dlsym(library, "cuLaunchKernel"));
-    is_capturing = reinterpret_cast<IsCapturing>(dlsym(library, "cuStreamIsCapturing"));
-  }
-};
-
-const Driver& driver() {
-  static const Driver found;
-  return found;
-}
 
 // stats/cuda/forms.py: programs
 int64_t programs_for(int64_t count, int64_t group, int64_t coarse) {
@@ -45,10 +25,6 @@ int64_t programs_for(int64_t count, int64_t group, int64_t coarse) {
 }
 
 }  // namespace
-
-bool has_cuda_driver() {
-  return driver().launch != nullptr && driver().is_capturing != nullptr;
-}
 
 CudaLane::CudaLane(PyObject* device, int index, std::vector<Form> forms)
     : device_(Ref::share(device)), index_(index), forms_(std::move(forms)) {
@@ -84,9 +60,7 @@ bool CudaLane::enter() {
 }
 
 bool CudaLane::stream_is_captured() const {
-  if (stream_ == nullptr) return false;  // the default stream cannot be captured
-  int status = 0;
-  return driver().is_capturing(stream_, &status) != 0 || status != 0;
+  return stream_ != nullptr && is_captured(stream_);  // the default stream cannot be captured
 }
 
 // Whether the current stream is being captured: what is launched then becomes part of a graph.
@@ -125,7 +99,7 @@ void CudaLane::launch(const Kernel& kernel, int64_t programs, int64_t tensors,
   parameters[count + 1] = &profile;
   const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index_));
   const c10::DeviceGuard guard(device);
-  const int failed = driver().launch(
+  const int failed = cuda_driver().launch(
       kernel.function, static_cast<unsigned>(programs), static_cast<unsigned>(tensors), 1,
       kernel.threads, 1, 1, kernel.shared, stream_, parameters, nullptr);
   if (failed != 0) {

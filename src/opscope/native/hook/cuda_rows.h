@@ -79,7 +79,4 @@ class CudaLane {
   void* stream_ = nullptr;
 };
 
-// Whether the CUDA driver's functions could be found.
-bool has_cuda_driver();
-
 }  // namespace opscope

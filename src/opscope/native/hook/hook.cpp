@@ -14,6 +14,7 @@
 #include <string>
 
 #include "configure.h"
+#include "cuda_driver.h"
 #include "glance.h"
 #include "observer.h"
 
@@ -304,7 +305,7 @@ PyObject* py_add_lane(PyObject*, PyObject* arguments) {
   PyObject *device = nullptr, *forms = nullptr;
   if (!PyArg_ParseTuple(arguments, "iOO!", &index, &device, &PyList_Type, &forms)) return nullptr;
   return guarded([&] {
-    if (!has_cuda_driver() || index < 0 || device == Py_None) {
+    if (!cuda_driver().whole || index < 0 || device == Py_None) {
       hook->rows.python_lanes = true;
       return none();
     }

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
 #include "generated/python_objects.h"
 #include "generated/simple_tensors.h"
 #include "ring.h"
@@ -95,6 +96,7 @@ class Checksum {
 struct NamedTensor {
   const char* name;
   const c10::TensorImpl* tensor;
+  bool on_host = true;
 
   const char* data() const { return static_cast<const char*>(tensor->data()); }
   size_t bytes() const { return static_cast<size_t>(tensor->numel()) * tensor->itemsize(); }
@@ -118,11 +120,14 @@ inline bool read_tensors(PyObject* list, std::vector<NamedTensor>& found) {
     PyObject* pair = PyList_GET_ITEM(list, i);
     const char* name = plain_text(PyTuple_GET_ITEM(pair, 0));
     if (name == nullptr) return false;
-    const c10::TensorImpl* tensor = simple_tensor(PyTuple_GET_ITEM(pair, 1));
+    const c10::TensorImpl* impl = tensor_impl(PyTuple_GET_ITEM(pair, 1));
+    const c10::TensorImpl* tensor = simple_tensor(impl);
+    const bool on_host = tensor != nullptr;
+    if (!on_host) tensor = cuda_tensor(impl);
     if (tensor == nullptr) return false;
     const auto dtype = static_cast<size_t>(c10::typeMetaToScalarType(tensor->dtype()));
     if (dtype >= kDtypeNames.size() || kDtypeNames[dtype].empty()) return false;
-    found.push_back({name, tensor});
+    found.push_back({name, tensor, on_host});
   }
   return true;
 }
@@ -156,7 +161,11 @@ inline std::string descriptions(const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& each : tensors) {
     if (!text.empty()) text += ',';
     append_head(text, each);
-    std::snprintf(end, sizeof end, ",\"digest\":\"%08x\"}", digest(each));
+    if (each.on_host) {
+      std::snprintf(end, sizeof end, ",\"digest\":\"%08x\"}", digest(each));
+    } else {
+      std::snprintf(end, sizeof end, ",\"device\":\"cuda:%d\"}", each.tensor->device().index());
+    }
     text += end;
   }
   return text;
@@ -201,8 +210,9 @@ inline bool put_tensors(const Blob& blob, long long step, const std::vector<Name
   return true;
 }
 
-// Writes as many of the tensors as there is room for.
+// Writes as many of those in the host's memory as there is room for.
 inline void put_fitting(long long step, std::vector<NamedTensor>& tensors) {
+  std::erase_if(tensors, [](const NamedTensor& each) { return !each.on_host; });
   while (!put_tensors(batch_blob(), step, tensors) && !tensors.empty()) tensors.pop_back();
 }
 
@@ -213,16 +223,20 @@ inline bool put_batch(long long step, PyObject* list) {
   return true;
 }
 
-// Writes the state of the host's generator.
-inline bool put_random(long long step) {
+// Writes the states of torch's generators, of a GPU only where one is used.
+inline bool put_random(long long step, bool uses_device) {
   if (!ring.active) return false;
+  c10::intrusive_ptr<c10::TensorImpl> of_device;
+  if (uses_device && !device_random(of_device)) return false;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
-  c10::intrusive_ptr<c10::TensorImpl> state;
+  c10::intrusive_ptr<c10::TensorImpl> of_host;
   {
     const std::lock_guard<std::mutex> lock(generator.mutex());
-    state = generator.unsafeGetGeneratorImpl()->get_state();
+    of_host = generator.unsafeGetGeneratorImpl()->get_state();
   }
-  return put_tensors(random_blob(), step, {{"torch", state.get()}});
+  std::vector<NamedTensor> states{{"torch", of_host.get()}};
+  if (of_device) states.push_back({"cuda", of_device.get()});
+  return put_tensors(random_blob(), step, states);
 }
 
 // Writes the facts of a step over those of the oldest, without the last ones if they are too long.
@@ -313,24 +327,24 @@ inline PyObject* call_tensors(PyObject* args, PyObject* kwargs, PyObject* before
   return nullptr;
 }
 
-// Writes the batch that a network is called with, the random state, and the facts of the step with
+// Writes the batch that a network is called with, the random states, and the facts of the step with
 // what the batch is. Returns its tensors and, in a list as well, what they are; None if Python is to
 // do all this.
 inline PyObject* note_call(long long step, unsigned long long number, PyObject* args,
-                           PyObject* kwargs, PyObject* before, PyObject* facts) {
+                           PyObject* kwargs, PyObject* before, PyObject* facts, bool uses_device) {
   std::vector<NamedTensor> tensors;
   Ref found = ring.active ? Ref::take(call_tensors(args, kwargs, before)) : Ref();
   if (!found || !read_tensors(found.get(), tensors)) Py_RETURN_NONE;
   for (const NamedTensor& each : tensors) {
     if (each.tensor->requires_grad()) Py_RETURN_NONE;
   }
+  if (!put_random(step, uses_device)) Py_RETURN_NONE;
   const std::string text = descriptions(tensors);
   static PyObject* const of_batch = PyUnicode_InternFromString("batch");
   Ref in_brackets = Ref::take(text_of('[' + text + ']'));
   Ref described = Ref::take(text_of(text));
   if (!in_brackets || !described) return nullptr;
   if (PyDict_SetItem(facts, of_batch, in_brackets.get()) != 0) return nullptr;
-  put_random(step);
   put_fitting(step, tensors);
   put_step(number, facts, Py_None);
   return Py_BuildValue("(O[O])", found.get(), described.get());

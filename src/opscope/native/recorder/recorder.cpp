@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "death.h"
+#include "device.h"
 #include "facts.h"
 #include "generated/recorder_link.h"
 #include "observer.h"
@@ -88,11 +89,13 @@ PyObject* py_note_call(PyObject*, PyObject* arguments) {
   long long step = 0;
   unsigned long long number = 0;
   PyObject *args = nullptr, *kwargs = nullptr, *batch = nullptr, *facts = nullptr;
-  if (!PyArg_ParseTuple(arguments, "LKO!O!O!O!", &step, &number, &PyTuple_Type, &args, &PyDict_Type,
-                        &kwargs, &PyList_Type, &batch, &PyDict_Type, &facts)) {
+  int uses_device = 0;
+  if (!PyArg_ParseTuple(arguments, "LKO!O!O!O!p", &step, &number, &PyTuple_Type, &args,
+                        &PyDict_Type, &kwargs, &PyList_Type, &batch, &PyDict_Type, &facts,
+                        &uses_device)) {
     return nullptr;
   }
-  return note_call(step, number, args, kwargs, batch, facts);
+  return note_call(step, number, args, kwargs, batch, facts, uses_device != 0);
 }
 
 PyObject* py_put_batch(PyObject*, PyObject* arguments) {
@@ -102,9 +105,20 @@ PyObject* py_put_batch(PyObject*, PyObject* arguments) {
   return PyBool_FromLong(put_batch(step, tensors));
 }
 
-PyObject* py_put_random(PyObject*, PyObject* step) {
-  return PyBool_FromLong(put_random(PyLong_AsLongLong(step)));
+PyObject* py_put_random(PyObject*, PyObject* arguments) {
+  long long step = 0;
+  int uses_device = 0;
+  if (!PyArg_ParseTuple(arguments, "Lp", &step, &uses_device)) return nullptr;
+  return PyBool_FromLong(put_random(step, uses_device != 0));
 }
+
+PyObject* py_mark_device(PyObject*, PyObject*) { return PyBool_FromLong(mark_device()); }
+
+PyObject* py_device_memory(PyObject*, PyObject*) { return device_memory(); }
+
+PyObject* py_send_number(PyObject*, PyObject* tensor) { return send_number(tensor); }
+
+PyObject* py_arrived(PyObject*, PyObject* capsule) { return arrived(capsule); }
 
 PyObject* py_put_step(PyObject*, PyObject* arguments) {
   unsigned long long number = 0;
@@ -237,8 +251,15 @@ PyMethodDef methods[] = {
     {"note_call", py_note_call, METH_VARARGS,
      "Write a batch, the random state and the step; returns both lists, or None if Python is to."},
     {"put_batch", py_put_batch, METH_VARARGS, "Write tensors of a step; False if it cannot."},
-    {"put_random", py_put_random, METH_O, "Write the host's random state; False if it cannot."},
+    {"put_random", py_put_random, METH_VARARGS, "Write random states; False if it cannot."},
     {"put_step", py_put_step, METH_VARARGS, "Write the facts of a step; False if it cannot."},
+    {"mark_device", py_mark_device, METH_NOARGS,
+     "Note how far the GPU has got; False if torch is to say."},
+    {"device_memory", py_device_memory, METH_NOARGS,
+     "Bytes on the GPU now and at most; None if torch is to say."},
+    {"send_number", py_send_number, METH_O,
+     "Copy the one element of a tensor of a GPU; None if torch is to."},
+    {"arrived", py_arrived, METH_O, "A number that was sent; None as long as it is on its way."},
     {"link", py_link, METH_NOARGS, "The address of what the capture tells of operators."},
     {"prepare_witness", py_prepare_witness, METH_VARARGS, "Say what to start at the end."},
     {"remove_after_good_end", py_remove_after_good_end, METH_O, "Leave nothing of a good end."},
