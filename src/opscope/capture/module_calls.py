@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from opscope.capture.guards import quiet
+from opscope.capture.patches import shortcuts
 from opscope.capture.recognising import (
     arguments,
     compiler,
@@ -37,6 +38,7 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
+        below, other = shortcuts.get(original, (original, None))
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.
@@ -48,15 +50,18 @@ class ModuleCalls:
             scope = parent.children.get(id(self))
             if scope is None or scope.module() is not self:
                 scope = parent.child(self, program.with_class)
+            call = original
             if state.depth == 0:
                 enter(state, self, args, kwargs)
                 if parent is not state.scope:
                     parent = state.scope
                     scope = parent.child(self, program.with_class)
+            elif other is not None and not other.finds_scopes:
+                call = below
             state.scope = scope
             state.depth += 1
             try:
-                return original(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
             finally:
                 state.depth -= 1
                 state.scope = parent

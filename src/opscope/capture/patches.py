@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class PassedBy(Protocol):
+    """Whoever wraps `nn.Module.__call__` too, and need not see calls inside others meanwhile."""
+
+    @property
+    def finds_scopes(self) -> bool:
+        """False while the capture says which scope an operator is in."""
+
+
+shortcuts: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Callable[..., Any], PassedBy]]
+shortcuts = weakref.WeakKeyDictionary()
+"""By wrapper: what it wraps, and whose it is."""
 
 
 class Patches:

@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.direct_calls import see_direct_calls
-from opscope.capture.patches import Patches
+from opscope.capture.patches import Patches, shortcuts
 from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
     compiler,
@@ -166,7 +166,9 @@ class Program:
                 state.depth -= 1
                 state.scope = parent
 
-        return functools.wraps(original)(__call__)
+        made = functools.wraps(original)(__call__)
+        shortcuts[made] = original, self
+        return made
 
     @forgiving(_tell)
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:
