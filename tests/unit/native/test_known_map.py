@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from opscope.capture import hook
+from opscope.capture.known import PythonKnownTensors
 from opscope.events import Outside
 
 MADE = 2000
@@ -59,3 +62,53 @@ def test_a_view_outlives_what_it_is_of(native) -> None:
     assert known.call_of(native.key(view)) == 2
     known.put_write(native.key(view), SOURCE, 5)
     assert known.call_of(native.key(view)) == 5
+
+
+LASTING = [Outside("parameter", f"p{number}", f"p{number}") for number in range(4)]
+MAKERS = [Outside("batch", f"x{number}") for number in range(4)]
+ACTIONS = ("make", "view", "part", "write", "lose", "step", "swap", "step without the last")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    shared=st.booleans(),
+    actions=st.lists(
+        st.tuples(st.sampled_from(ACTIONS), st.integers(0, 11), st.integers(0, 3)), max_size=40
+    ),
+)
+def test_steps_begin_as_the_map_in_python_has_them(
+    native: Any, shared: bool, actions: list[tuple[str, int, int]]
+) -> None:
+    """Views, writes and new memory of what lasts leave nothing behind, whoever shares what."""
+    memory = torch.zeros(64)
+    tensors = [memory[8 * n : 8 * n + 8] if shared else torch.zeros(8) for n in range(4)]
+    lasting = {native.key(tensor): LASTING[n] for n, tensor in enumerate(tensors)}
+    known, python = native.Known(), PythonKnownTensors()
+    known.restart(lasting)
+    python.restart(lasting)
+    for call, (action, which, source) in enumerate(actions):
+        tensor, maker = tensors[which % len(tensors)], MAKERS[source]
+        key = native.key(tensor)
+        if action == "make":
+            tensors.append(torch.zeros(8))
+            known.put(native.key(tensors[-1]), maker, call)
+        elif action in ("view", "part"):
+            tensors.append(tensor.detach() if action == "view" else tensor[2:5])
+            of_base = known.get(key) or SOURCE
+            known.put_view(native.key(tensors[-1]), key, of_base, maker, call)
+        elif action == "write":
+            known.put_write(key, maker, call)
+        elif action == "lose" and 4 <= which < len(tensors):
+            del tensors[which], tensor
+        elif action == "swap" and which < 4:
+            tensors[which].data = torch.zeros(8)
+        elif action.startswith("step"):
+            chosen = dict(list(lasting.items())[: 3 if action.endswith("last") else 4])
+            known.restart(chosen)
+            python.restart(chosen)
+            for each in tensors:
+                at = native.key(each)
+                assert (known.get(at), known.call_of(at)) == (python.get(at), python.call_of(at))
+            del tensors[4:]
+    known.restart({})
+    assert [known.get(native.key(each)) for each in tensors] == [None] * len(tensors)

@@ -166,7 +166,10 @@ void KnownMap::note_memory(const void* tensor, Note how) {
   Memory& memory = memories_[stretch];
   if (memory.maker.source == nullptr) {
     auto& stretches = storages_[stretch.storage];
-    if (stretches.empty()) pin_storage(stretch.storage);
+    if (stretches.empty()) {
+      pin_storage(stretch.storage);
+      if (!(entry.serial & kLasting)) passing_.push_back(stretch.storage);
+    }
     stretches.push_back(stretch);
   } else if (how == Note::kIfNew) {
     return;
@@ -220,6 +223,7 @@ void KnownMap::drop(const void* tensor) {
     if (entries_[at].tensor == nullptr) return;
     at = (at + 1) & mask;
   }
+  if (entries_[at].serial & kLasting) --lasting_;
   release(entries_[at]);
   unpin(tensor);
   --used_;
@@ -253,8 +257,12 @@ void KnownMap::sweep() {
 
 // Forgets what is known of memory that is gone.
 void KnownMap::drop_storage(const void* storage) {
+  if (storages_.find(storage) != nullptr && is_gone(storage)) forget_storage(storage);
+}
+
+void KnownMap::forget_storage(const void* storage) {
   const auto* found = storages_.find(storage);
-  if (found == nullptr || !is_gone(storage)) return;
+  if (found == nullptr) return;
   const auto stretches = *found;
   for (const Stretch& stretch : stretches) {
     Memory* memory = memories_.find(stretch);
@@ -277,6 +285,85 @@ void KnownMap::clear() {
   storages_.each([](const void* storage, const auto&) { unpin_storage(storage); });
   storages_.clear();
   queue_.clear();
+  passing_.clear();
+  lasting_ = 0;
+}
+
+void KnownMap::put_lasting(const void* tensor, PyObject* source) {
+  Entry& entry = place(tensor);
+  if (!(entry.serial & kLasting)) ++lasting_;
+  entry.serial |= kLasting;
+  put_outside(tensor, source);
+  queue_.clear();
+}
+
+// Forgets what does not last.
+void KnownMap::forget_passing() {
+  for (const void* tensor : queue_) {
+    const Entry* entry = find(tensor);
+    if (entry != nullptr && !(entry->serial & kLasting)) drop(tensor);
+  }
+  queue_.clear();
+  for (const void* storage : passing_) forget_storage(storage);
+  passing_.clear();
+}
+
+// Forgets the stretches of a storage that are parts of what lasts.
+void KnownMap::forget_other_stretches(const Stretch& own) {
+  auto& all = storages_[own.storage];
+  for (size_t i = all.size(); i-- > 0;) {
+    Memory* memory = all[i] == own ? nullptr : memories_.find(all[i]);
+    if (memory == nullptr) continue;
+    const Entry* entry = memory->tensor == nullptr ? nullptr : find(memory->tensor);
+    if (entry != nullptr && entry->serial == memory->serial && entry->serial & kLasting) continue;
+    release(*memory);
+    memories_.erase(all[i]);
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Has a tensor that lasts be as it was put; false if it is not where it was, or not known so.
+bool KnownMap::refresh(const void* tensor, PyObject* source) {
+  const Entry* found = find(tensor);
+  if (found == nullptr || !(found->serial & kLasting) || found->maker.source != source) return false;
+  const Stretch own = stretch_of(tensor);
+  if (found->storage != own.storage) return false;
+  Memory* memory = nullptr;
+  if (own.storage != nullptr) {
+    const auto* stretches = storages_.find(own.storage);
+    if (stretches != nullptr && stretches->size() > 1) forget_other_stretches(own);
+    memory = memories_.find(own);
+    if (memory == nullptr || memory->tensor != tensor || memory->serial != found->serial) return false;
+  }
+  Entry& entry = place(tensor);
+  const bool is_new = entry.maker.call < 0 && entry.shared != nullptr &&
+                      entry.shared->users == (memory != nullptr ? 2 : 1) &&
+                      entry.shared->writer.source == nullptr;
+  if (is_new && (memory == nullptr || memory->shared == entry.shared)) return true;
+  set(entry, {source, -1}, new Shared());
+  if (memory != nullptr) set(*memory, entry.maker, entry.shared);
+  return true;
+}
+
+void KnownMap::restart(PyObject* lasting) {
+  const auto each = [lasting](const auto& function) {
+    PyObject *key = nullptr, *source = nullptr;
+    Py_ssize_t position = 0;
+    bool goes_on = true;
+    while (goes_on && PyDict_Next(lasting, &position, &key, &source)) {
+      goes_on = function(PyLong_AsVoidPtr(key), source);
+    }
+    return goes_on;
+  };
+  if (lasting_ == static_cast<size_t>(PyDict_GET_SIZE(lasting))) {
+    forget_passing();
+    if (each([this](const void* tensor, PyObject* source) { return refresh(tensor, source); })) return;
+  }
+  clear();
+  each([this](const void* tensor, PyObject* source) {
+    put_lasting(tensor, source);
+    return true;
+  });
 }
 
 namespace {
@@ -345,13 +432,7 @@ PyObject* restart(PyObject* self, PyObject* lasting) {
     PyErr_SetString(PyExc_TypeError, "expected a dict");
     return nullptr;
   }
-  KnownMap& map = map_of(self);
-  map.clear();
-  PyObject *key = nullptr, *source = nullptr;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(lasting, &position, &key, &source)) {
-    map.put_lasting(PyLong_AsVoidPtr(key), source);
-  }
+  map_of(self).restart(lasting);
   Py_RETURN_NONE;
 }
 

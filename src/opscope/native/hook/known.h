@@ -28,9 +28,12 @@ struct Shared {
   Maker writer;
 };
 
+// Of a tensor that is known beyond the step: a parameter, a buffer, what an optimizer keeps.
+constexpr uint64_t kLasting = uint64_t{1} << 63;
+
 struct Entry {
   const void* tensor = nullptr;  // null: free
-  uint64_t serial = 0;           // unlike that of any other entry
+  uint64_t serial = 0;           // unlike that of any other entry; with kLasting if it lasts
   const void* storage = nullptr;
   Maker maker;
   Shared* shared = nullptr;  // null: nothing else shares its memory
@@ -92,11 +95,8 @@ class KnownMap {
     set(place(tensor), {source, -1}, new Shared());
     note_memory(tensor, Note::kReplace);
   }
-  // The same of one that will not be gone soon.
-  void put_lasting(const void* tensor, PyObject* source) {
-    put_outside(tensor, source);
-    queue_.clear();
-  }
+  // Knows only what lasts, by a dictionary of addresses and sources, as if nothing had been done to it.
+  void restart(PyObject* lasting);
   void put_view(const void* view, const void* base, Maker of_base, Maker maker);
   void put_write(const void* tensor, Maker output);
   void drop(const void* tensor);
@@ -118,6 +118,11 @@ class KnownMap {
   void grow();
   void sweep();
   void drop_storage(const void* storage);
+  void forget_storage(const void* storage);
+  void put_lasting(const void* tensor, PyObject* source);
+  void forget_passing();
+  bool refresh(const void* tensor, PyObject* source);
+  void forget_other_stretches(const Stretch& own);
   static void set(Entry& entry, Maker maker, Shared* shared);
   static void set(Memory& memory, Maker maker, Shared* shared);
   static void release(Entry& entry);
@@ -126,7 +131,9 @@ class KnownMap {
   std::vector<Entry> entries_;
   size_t used_ = 0;
   uint64_t serial_ = 0;
-  std::deque<const void*> queue_;  // the tensors of entries, in the order they are looked at
+  size_t lasting_ = 0;  // entries that last
+  std::deque<const void*> queue_;  // the tensors of the others, in the order they are looked at
+  std::vector<const void*> passing_;  // storages that only they have, some of which are gone
   FlatMap<Stretch, Memory, StretchHash> memories_;
   FlatMap<const void*, c10::SmallVector<Stretch, 1>, AddressHash> storages_;  // that are pinned
 };
