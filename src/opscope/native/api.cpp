@@ -178,6 +178,18 @@ void opscope_copy(const int64_t* pairs, int64_t count) {
   }
 }
 
+void opscope_place(const int64_t* addresses, const int64_t* rows, int64_t count) {
+  constexpr int64_t kWords = kRecordBytes / static_cast<int64_t>(sizeof *rows);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t* row = rows + i * kWords;
+    if (row[1] <= 0) continue;
+    char* to = reinterpret_cast<char*>(addresses[i]);
+    std::memcpy(to + kNumbers, row + 1, kRecordBytes - kNumbers);
+    to[kKindAt] = static_cast<char>(row[0]);
+    __atomic_store_n(to + kValidAt, 1, __ATOMIC_RELEASE);
+  }
+}
+
 const char* opscope_features(void) { return kernels->name; }
 
 int opscope_force(const char* name) { return force_kernels(name) ? 0 : 1; }

@@ -58,6 +58,11 @@ OPSCOPE_API int64_t opscope_csv(int64_t count, const void* records, const int64_
  * first byte of a record, which makes it valid, is written last. */
 OPSCOPE_API void opscope_copy(const int64_t* pairs, int64_t count);
 
+/* Fills in the records at `addresses` from rows of as many bytes: the kind, then the numbers. Rows
+ * that count no elements are left out. The first byte of a record, which makes it valid, is written
+ * last. */
+OPSCOPE_API void opscope_place(const int64_t* addresses, const int64_t* rows, int64_t count);
+
 /* Should this process leave with a code other than 0, the file `path` is replaced by one with the
  * code between two texts; it is written as `draft` first. Returns 1 where that cannot be known. */
 OPSCOPE_API int opscope_on_leaving(const char* path, const char* draft, const char* before,

@@ -60,6 +60,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "opscope_on_leaving": (_int, [_text, _text, _text, _text]),
     "opscope_copy": (None, [_pointer, _long]),
+    "opscope_place": (None, [_pointer, _pointer, _long]),
     "opscope_keep_chunks": (None, [_pointer]),
     "opscope_features": (_text, []),
     "opscope_force": (_int, [_text]),
@@ -259,6 +260,17 @@ def copy_records(pairs: array[int]) -> None:
         ctypes.memmove(target + NUMBERS, source + NUMBERS, ROW_BYTES - NUMBERS)
         ctypes.memmove(target + KIND, source + KIND, 1)
         ctypes.memmove(target, source, 1)
+
+
+def place_rows(addresses: int, rows: int, count: int) -> bool:
+    """Fill in the records at so many addresses from rows, as devices make them; False: NumPy does.
+
+    A row is a kind and the numbers of a record, in words; one without elements is left out.
+    """
+    library = load()
+    if library is not None:
+        library.opscope_place(addresses, rows, count)
+    return library is not None
 
 
 class _TextsForC(ctypes.Structure):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from opscope.stats.cuda.forms import OUT_BYTES
 from opscope.stats.cuda.ring import HostMemory
 from opscope.stats.cuda.streams import Event
+from opscope.stats.native_cpu import place_rows
 from opscope.stats.record import FLOAT, KIND, NUMBERS, ROW_BYTES, VALID
 
 _COUNT = (ROW_BYTES - NUMBERS) // 8
@@ -65,11 +66,17 @@ class CudaTicket:
                 rows = page.numpy().reshape(-1, width)[: len(addresses) - start]
                 here = addresses[start : start + len(rows)]
                 start += len(rows)
-                sound = rows[:, 1] > 0  # no elements: the memory was gone before it was read
-                if not sound.all():
-                    here, rows = here[sound], rows[sound]
-                _write(here, rows[:, 1 : 1 + _COUNT], rows[:, 0].astype(np.uint8))
+                if not place_rows(here.ctypes.data, page.data_ptr(), len(rows)):
+                    _place(here, rows)
                 part.memory.give(page)
+
+
+def _place(addresses: NDArray[Any], rows: NDArray[Any]) -> None:
+    """Fill in the records at these addresses from rows that begin with their kind."""
+    sound = rows[:, 1] > 0  # no elements: the memory was gone before it was read
+    if not sound.all():
+        addresses, rows = addresses[sound], rows[sound]
+    _write(addresses, rows[:, 1 : 1 + _COUNT], rows[:, 0].astype(np.uint8))
 
 
 def _write(addresses: NDArray[Any], rows: NDArray[Any], kinds: NDArray[Any]) -> None:
