@@ -21,7 +21,16 @@ from opscope.regular import open_regular, why, with_more_files
 from opscope.rundir.row_index import RowIndex, build_index, decode_index
 from opscope.rundir.stat_files import StatFile
 from opscope.rundir.thinning import BETWEEN_DTYPE, join_between
-from opscope.stats.record import OUTPUT, ROW_BYTES, ROW_DTYPE, UINT, VALID, joined, taken
+from opscope.stats.record import (
+    OUTPUT,
+    ROW_BYTES,
+    ROW_DTYPE,
+    UINT,
+    VALID,
+    heads_of,
+    joined,
+    taken,
+)
 
 Records = NDArray[np.void]
 """Statistics rows as a structured array of `ROW_DTYPE`."""
@@ -62,7 +71,7 @@ class RowPart:
     def index(self) -> RowIndex:
         """The index of its rows; made here if the file has none that can be used."""
         if self._index is None:
-            self._index = build_index(self.records)
+            self._index = build_index(heads_of(self.records))
         return self._index
 
     def stats(self, nodes: Collection[int] | None, steps: Collection[int] | None) -> Records:
@@ -125,7 +134,7 @@ class RowPart:
 
     def _mended(self) -> RowPart:
         """The same with an index that was made here, since the one on disk says what is not so."""
-        self._index = build_index(self.records)
+        self._index = build_index(heads_of(self.records))
         return self
 
 

@@ -30,7 +30,7 @@ from opscope.rundir.thinning import (
     steps_in,
     thin,
 )
-from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, joined
+from opscope.stats.record import ROW_BYTES, ROW_DTYPE, VALID, heads_of, joined
 from opscope.wording import size
 
 MIB = 1 << 20
@@ -71,11 +71,11 @@ class RowHistory:
 
     def add(self, file: StatFile, records: Records) -> None:
         """Take in the rows of a segment that was closed."""
-        size = len(records) * ROW_BYTES
-        closed = _Closed(file, len(records), size, steps_in(records), records)
+        size, heads = len(records) * ROW_BYTES, heads_of(records)
+        closed = _Closed(file, len(records), size, steps_in(heads), records)
         self._files.append(closed)
-        if (records["valid"] == VALID).all():
-            self._finish(closed)
+        if (heads["valid"] == VALID).all():
+            self._finish(closed, heads)
         else:
             self._unsettled.append(closed)
 
@@ -85,7 +85,7 @@ class RowHistory:
         for closed in waiting:
             records = closed.records
             if records is None or step is None or (records["step"] <= step).all():
-                self._finish(closed)
+                self._finish(closed, None if records is None else heads_of(records))
             else:
                 self._unsettled.append(closed)
 
@@ -99,12 +99,12 @@ class RowHistory:
     def _size(self) -> int:
         return sum(closed.size for closed in self._files)
 
-    def _finish(self, closed: _Closed) -> None:
+    def _finish(self, closed: _Closed, heads: Records | None) -> None:
         """Write the index; readers do without where there is no room for it."""
-        records, closed.records = closed.records, None
-        if records is not None:
+        closed.records = None
+        if heads is not None:
             with contextlib.suppress(OSError):
-                closed.size += _write_index(closed.file, records)
+                closed.size += _write_index(closed.file, heads)
 
     def _oldest_batch(self) -> list[_Closed]:
         """The oldest files of the level that has most of its share and can be thinned."""
@@ -189,13 +189,13 @@ def _count_steps(batch: Sequence[_Closed]) -> int:
 def _write_thinned(file: StatFile, records: Records, between: Records) -> int:
     """Write a file of rows with what belongs to it, the rows last; returns the bytes."""
     write_whole(file.between, _bytes_of(between))
-    size = _write_index(file, records)
+    size = _write_index(file, heads_of(records))
     write_whole(file.rows, _bytes_of(records))
     return size + len(records) * ROW_BYTES + len(between) * BETWEEN_BYTES
 
 
-def _write_index(file: StatFile, records: Records) -> int:
-    content = encode_index(build_index(records))
+def _write_index(file: StatFile, heads: Records) -> int:
+    content = encode_index(build_index(heads))
     write_whole(file.index, content)
     return len(content)
 

@@ -58,7 +58,7 @@ class RowIndex(NamedTuple):
 
 
 def build_index(records: Records) -> RowIndex:
-    """The index of the records of a file."""
+    """The index of the records of a file, of which their heads are enough."""
     steps = np.ascontiguousarray(records["step"])
     order = order_of(records)
     nodes = records["node"][order]

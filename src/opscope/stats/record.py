@@ -42,6 +42,17 @@ ROW_DTYPE = np.dtype(
     }
 )
 
+_HEAD_FIELDS = {name: spot for name, spot in _FIELDS.items() if spot[1] < NUMBERS}
+HEAD_DTYPE = np.dtype(
+    {
+        "names": list(_HEAD_FIELDS),
+        "formats": [kind for kind, _ in _HEAD_FIELDS.values()],
+        "offsets": [offset for _, offset in _HEAD_FIELDS.values()],
+        "itemsize": NUMBERS,
+    }
+)
+"""The part of a record that says which value it is of."""
+
 _OPAQUE = np.dtype(f"V{ROW_BYTES}")
 _WORD = np.dtype("<u8")
 
@@ -60,14 +71,21 @@ def joined(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
 
 def taken(records: NDArray[np.void], which: NDArray[Any]) -> NDArray[np.void]:
     """Some records, by place or by mask; as opaque bytes, which is faster than by fields."""
-    opaque = records.view(np.dtype(f"V{records.itemsize}"))
-    chosen: NDArray[np.void] = opaque[which].view(records.dtype)
+    opaque = _OPAQUE if records.itemsize == ROW_BYTES else np.dtype(f"V{records.itemsize}")
+    chosen: NDArray[np.void] = records.view(opaque)[which].view(records.dtype)
     return chosen
 
 
 def words_of(records: NDArray[np.void]) -> NDArray[np.uint64]:
     """Some records as rows of 8-byte words: cheaper to look at than by fields."""
     return np.ascontiguousarray(records).view(_WORD).reshape(-1, ROW_BYTES // _WORD.itemsize)
+
+
+def heads_of(records: NDArray[np.void]) -> NDArray[np.void]:
+    """The heads of records, one after the other: each look at many is a fifth of the memory."""
+    words = words_of(records)[:, : NUMBERS // _WORD.itemsize]
+    heads: NDArray[np.void] = np.ascontiguousarray(words).view(HEAD_DTYPE).reshape(-1)
+    return heads
 
 
 def word(field: str) -> int:
