@@ -51,9 +51,11 @@ Bad run(const Jobs& jobs, RowBook& rows) {
     const at::TensorBase& tensor = *job.tensor;
     const int threads = tensor.numel() < kOneThread ? 1 : at::get_num_threads();
     alignas(64) char made[kRecordBytes] = {};
-    rows.row(tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
+    const int failed = rows.row(
+        tensor.unsafeGetTensorImpl()->data(), static_cast<int>(tensor.scalar_type()),
         static_cast<int>(tensor.dim()), tensor.sizes().data(), tensor.strides().data(), threads,
         nullptr, nullptr, made);
+    if (failed != 0) continue;  // memory ran out: without numbers it is no row
     Bad found;
     found.add(made);
     if (found) rows.bad.store(true, std::memory_order_relaxed);
