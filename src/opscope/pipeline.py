@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from opscope.calls import Calls
 from opscope.errors import OpscopeError
 from opscope.events import (
+    BaseSink,
     Call,
     GroupFact,
     LossRecord,
@@ -70,13 +71,33 @@ _INPUTS = _ANY_INPUT_STATS | _INPUT_VALUES | _PARAMETERS
 _OUTPUTS = _OUTPUT_STATS | _OUTPUT_VALUES
 
 
+class Audience:
+    """Sinks that listen, and of each callback those of them that do something about it."""
+
+    __slots__ = ("_callbacks", "sinks")
+
+    def __init__(self, sinks: Iterable[Sink]) -> None:
+        self.sinks = tuple(sinks)
+        self._callbacks: dict[str, tuple[tuple[Sink, Callable[..., None]], ...]] = {}
+
+    def to_call(self, callback: str) -> tuple[tuple[Sink, Callable[..., None]], ...]:
+        """The sinks that do not ignore a callback, each with its own."""
+        found = self._callbacks.get(callback)
+        if found is None:
+            ignored = getattr(BaseSink, callback)
+            every = [(sink, getattr(sink, callback)) for sink in self.sinks]
+            chosen = (each for each in every if getattr(each[1], "__func__", None) is not ignored)
+            found = self._callbacks[callback] = tuple(chosen)
+        return found
+
+
 class _Ended(NamedTuple):
     """A step that ended, whose rows may be late."""
 
     spans: list[Span]
     moments: array[int]
     late: Late | None
-    sinks: tuple[Sink, ...]
+    audience: Audience
     record: Callable[[], StepRecord]
 
 
@@ -120,11 +141,11 @@ class Pipeline:
         accepts_step: Callable[[int], bool] = lambda step: True,
         scope: str | None = None,
     ) -> None:
-        self._sinks = list(sinks)
+        self._all = Audience(sinks)
         self.meter = Meter(engine, self._add_kind)
         self._accepts_step = accepts_step
         self._scope = scope
-        self._active: tuple[Sink, ...] = ()
+        self._active = Audience(())
         self._parameters_seen: set[str] = set()
         self._plans: dict[tuple[tuple[Sink, int], ...], Plan] = {}
         self._opened = False
@@ -147,15 +168,15 @@ class Pipeline:
         if self._opened:
             return
         self._opened = True
-        self._each(self._sinks, "open", rank)
+        self._each(self._all, "open", rank)
         self._renew_plans()
         for node in self._nodes:
-            self._each(self._sinks, "node", node)
+            self._each(self._all, "node", node)
         for number, kind in enumerate(self.meter.kinds.by_number):
-            self._each(self._sinks, "kind", number, *kind)
+            self._each(self._all, "kind", number, *kind)
         self._each(self._active, "step_begin", self._step)
         self._deliver_early()
-        for sink in tuple(self._sinks):
+        for sink in self._all.sinks:
             memory = sink.row_memory()
             if memory is not None:
                 self.meter.use(memory)
@@ -189,27 +210,28 @@ class Pipeline:
         """
         active: tuple[Sink, ...] = ()
         if self._accepts_step(step):
-            active = tuple([sink for sink in self._sinks if sink.wants_step(step)])
+            active = tuple([sink for sink in self._all.sinks if sink.wants_step(step)])
         if not active:
             return False
-        if active != self._active:
-            self._active = active
+        if active != self._active.sinks:
+            self._active = Audience(active)
             self._renew_plans()
         self._step = step
         if self._opened:
-            self._each(active, "step_begin", step)
+            self._each(self._active, "step_begin", step)
         return True
 
     def reconsider(self, step: int) -> bool:
         """Ask anew who listens in the step under way and to what; returns whether anybody does."""
         accepted = self._accepts_step(step)
-        active = tuple(sink for sink in self._sinks if accepted and sink.wants_step(step))
-        new = [sink for sink in active if sink not in self._active or step != self._step]
+        active = Audience(sink for sink in self._all.sinks if accepted and sink.wants_step(step))
+        before = self._active.sinks
+        new = Audience(sink for sink in active.sinks if sink not in before or step != self._step)
         self._active, self._step = active, step
         self._renew_plans()
         if self._opened:
             self._each(new, "step_begin", step)
-        return bool(active)
+        return bool(active.sinks)
 
     def forget_plans(self) -> None:
         """Ask the sinks anew what they want."""
@@ -223,13 +245,13 @@ class Pipeline:
         """Tell the sinks of a new call site."""
         self._nodes.append(node)
         if self._opened:
-            self._each(self._sinks, "node", node)
+            self._each(self._all, "node", node)
 
     def plan_for(self, node: Node) -> Plan:
         """Return what the active sinks want of `node`."""
         wants: list[tuple[Sink, int]] = []
         if self._scope is None or fnmatchcase(forward_scope(node.scope), self._scope):
-            for sink in self._active:
+            for sink in self._active.sinks:
                 want = self._ask(sink, node)
                 if want:
                     wants.append((sink, int(want)))
@@ -314,23 +336,21 @@ class Pipeline:
         self._deliver_ended(0)
         if self._opened:
             self.meter.use(PlainMemory())
-            self._each(self._sinks, "close")
+            self._each(self._all, "close")
 
     def _deliver_ended(self, under_way: int) -> None:
         """Deliver the steps whose rows are ready; wait until at most so many are left."""
         while self._ended:
-            spans, moments, late, sinks, record = self._ended[0]
+            spans, moments, late, audience, record = self._ended[0]
             if late is not None and not _arrived(late, wait=len(self._ended) > under_way):
                 return
             self._ended.popleft()
-            self._deliver_rows(sinks, spans, moments)
-            self._each(sinks, "step_end", record())
+            self._deliver_rows(audience, spans, moments)
+            self._each(audience, "step_end", record())
 
-    def _deliver_rows(
-        self, sinks: Sequence[Sink], spans: Sequence[Span], moments: array[int]
-    ) -> None:
+    def _deliver_rows(self, audience: Audience, spans: Sequence[Span], moments: array[int]) -> None:
         for records, memory in spans:
-            self._each(sinks, "stats", self._rows(records, memory, moments))
+            self._each(audience, "stats", self._rows(records, memory, moments))
 
     def _rows(self, records: Records, memory: RowMemory, moments: array[int]) -> Rows:
         found: Glance | None = self.meter.glance(records)
@@ -343,7 +363,7 @@ class Pipeline:
 
     def _add_kind(self, number: int, dtype: str, shape: tuple[int, ...]) -> None:
         if self._opened:
-            self._each(self._sinks, "kind", number, dtype, shape)
+            self._each(self._all, "kind", number, dtype, shape)
 
     def _deliver_parameters(self, plan: Plan, call: Call, values: Sequence[PassingValue]) -> None:
         for value in values:
@@ -364,15 +384,18 @@ class Pipeline:
             if want & flag:
                 self._call(sink, callback, call, values)
 
-    def _call(self, sink: Sink, callback: str, *args: Any) -> None:
-        self._each((sink,), callback, *args)
-
-    def _each(self, sinks: Sequence[Sink], callback: str, *args: Any) -> None:
-        for sink in tuple(sinks):
+    def _each(self, audience: Audience, callback: str, *args: Any) -> None:
+        for sink, call in audience.to_call(callback):
             try:
-                getattr(sink, callback)(*args)
+                call(*args)
             except Exception as error:  # noqa: BLE001 - a bug in a sink must not end training
                 self._drop(sink, callback, error)
+
+    def _call(self, sink: Sink, callback: str, *args: Any) -> None:
+        try:
+            getattr(sink, callback)(*args)
+        except Exception as error:  # noqa: BLE001 - a bug in a sink must not end training
+            self._drop(sink, callback, error)
 
     def _ask(self, sink: Sink, node: Node) -> Want:
         try:
@@ -384,10 +407,10 @@ class Pipeline:
     def _drop(self, sink: Sink, callback: str, error: Exception) -> None:
         if is_of_script(error):
             raise error
-        if sink not in self._sinks:
+        if sink not in self._all.sinks:
             return
-        self._sinks.remove(sink)
-        self._active = tuple(other for other in self._active if other is not sink)
+        self._all = Audience(other for other in self._all.sinks if other is not sink)
+        self._active = Audience(other for other in self._active.sinks if other is not sink)
         self._renew_plans()
         self.on_drop(sink, error)
         if isinstance(error, OpscopeError):
