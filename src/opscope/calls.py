@@ -164,6 +164,8 @@ class Calls:
 
     def variants_before(self) -> dict[int, int]:
         """By the id of each node whose sources changed in the step: their variant before."""
+        if not self.changes:
+            return {}
         first: dict[int, tuple[int, int]] = {}
         # Not by the index: making it takes longer, and of most steps nobody asks more.
         for call, node, before in zip(*(self.changes[n::4] for n in range(3)), strict=True):

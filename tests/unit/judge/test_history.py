@@ -68,7 +68,18 @@ VALUES = st.sampled_from([1.0, -1.0, 2.0, math.nan])
 """1 and -1 have the same norm, which does not tell them apart."""
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 4), VALUES), max_size=12))
+ANY_OF_FIVE = st.dictionaries(st.integers(0, 4), VALUES)
+ALL_OF_TWO = st.fixed_dictionaries({0: VALUES, 1: VALUES})
+"""Most trainings use the same parameters in each step."""
+
+
+@given(
+    st.one_of(
+        st.lists(ANY_OF_FIVE, max_size=12),
+        st.lists(ALL_OF_TWO, max_size=12),
+        st.lists(st.one_of(ALL_OF_TWO, ALL_OF_TWO, ANY_OF_FIVE), max_size=12),
+    )
+)
 def test_it_is_what_a_plain_count_finds(steps: list[dict[int, float]]) -> None:
     history = ParameterHistory()
     last: dict[int, float] = {}
