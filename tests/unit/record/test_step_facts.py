@@ -235,6 +235,19 @@ def test_a_batch_of_two_steps_is_noted_in_the_first(ring: Ring, facts: StepFacts
     assert ["batch" in step for step in steps] == [True, False]
 
 
+def test_an_allocator_may_tell_nothing(
+    ring: Ring, facts: StepFactsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("this allocator does not support that")
+
+    monkeypatch.setattr(torch.cuda.memory, "memory_stats_as_nested_dict", refuse)
+    facts.uses_cuda = True
+    facts.end()
+    assert latest(ring)["step"] == 0 and "seconds" in latest(ring)
+    assert "allocated" not in latest(ring)
+
+
 def test_native_code_does_what_is_usual(ring: Ring) -> None:
     native = load(torch)
     if native is None:
