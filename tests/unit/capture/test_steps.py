@@ -235,10 +235,13 @@ def test_an_optimizer_of_a_thread_that_has_ended_is_not_waited_for(ends: Ends) -
 
 def test_threads_may_make_optimizers_while_others_step(ends: Ends) -> None:
     failed: list[Exception] = []
+    many = [sgd() for _ in range(200)]  # to go through them takes a while
+    for each in many:
+        ends.clock.add(each)
 
     def train() -> None:
         try:
-            for _ in range(400):
+            for _ in range(50):
                 optimizer = sgd()
                 ends.clock.add(optimizer)
                 for _ in range(3):
