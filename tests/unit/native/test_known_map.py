@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -66,7 +67,10 @@ def test_a_view_outlives_what_it_is_of(native) -> None:
 
 LASTING = [Outside("parameter", f"p{number}", f"p{number}") for number in range(4)]
 MAKERS = [Outside("batch", f"x{number}") for number in range(4)]
-ACTIONS = ("make", "view", "part", "write", "lose", "step", "swap", "step without the last")
+ACTIONS = (
+    *("make", "view", "part", "write", "lose", "swap", "swap and use", "swap back"),
+    *("step", "step", "step without the last"),
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -86,6 +90,7 @@ def test_steps_begin_as_the_map_in_python_has_them(
     known, python = native.Known(), PythonKnownTensors()
     known.restart(lasting)
     python.restart(lasting)
+    first = [tensor.detach() for tensor in tensors]
     for call, (action, which, source) in enumerate(actions):
         tensor, maker = tensors[which % len(tensors)], MAKERS[source]
         key = native.key(tensor)
@@ -100,8 +105,10 @@ def test_steps_begin_as_the_map_in_python_has_them(
             known.put_write(key, maker, call)
         elif action == "lose" and 4 <= which < len(tensors):
             del tensors[which], tensor
-        elif action == "swap" and which < 4:
-            tensors[which].data = torch.zeros(8)
+        elif action.startswith("swap") and which < 4:
+            tensors[which].data = first[which] if action == "swap back" else torch.zeros(8)
+            if action == "swap and use":
+                known.put_outside(native.key(tensors[which]), LASTING[which])
         elif action.startswith("step"):
             chosen = dict(list(lasting.items())[: 3 if action.endswith("last") else 4])
             known.restart(chosen)
@@ -112,3 +119,20 @@ def test_steps_begin_as_the_map_in_python_has_them(
             del tensors[4:]
     known.restart({})
     assert [known.get(native.key(each)) for each in tensors] == [None] * len(tensors)
+
+
+def test_new_memory_of_what_lasts_is_let_go_of(native) -> None:
+    """Storages that a tensor had in steps before leave nothing behind, nor do writes to them."""
+    known, lasting = native.Known(), torch.zeros(4)
+    written, other = Outside("batch", "written"), torch.zeros(4)
+    sources = {native.key(lasting): LASTING[0], native.key(other): LASTING[1]}
+    known.restart(sources)
+    references = sys.getrefcount(written), sys.getrefcount(LASTING[0])
+    before = lasting.detach()
+    for step in range(50):
+        known.put_write(native.key(lasting), written, step)
+        lasting.data = torch.empty(4) if step % 2 else before
+        known.put_outside(native.key(lasting), LASTING[0])
+        known.restart(sources)
+        assert known.call_of(native.key(lasting)) == -1
+        assert (sys.getrefcount(written), sys.getrefcount(LASTING[0])) == references

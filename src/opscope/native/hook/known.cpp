@@ -1,5 +1,6 @@
 #include "known.h"
 
+#include <algorithm>
 #include <new>
 
 namespace opscope {
@@ -111,7 +112,7 @@ void KnownMap::put_view(const void* view, const void* base, Maker of_base, Maker
   const void* storage = storage_of(base);
   if (entry.shared == nullptr || entry.storage != storage) {
     set(entry, of_base, new Shared());
-    entry.storage = storage;
+    move(entry, storage);
     if (Memory* memory = memory_of(entry)) set(*memory, of_base, entry.shared);
   }
   Shared* shared = entry.shared;  // `entry` may move when the table grows
@@ -126,8 +127,8 @@ void KnownMap::put_write(const void* tensor, Maker output) {
     Py_INCREF(output.source);
     PyObject* old = entry.shared->writer.source;
     entry.shared->writer = output;
+    move(entry, storage_of(tensor));
     Py_XDECREF(old);
-    entry.storage = storage_of(tensor);
     return;
   }
   set(entry, output, nullptr);
@@ -158,10 +159,17 @@ Entry& KnownMap::place(const void* tensor) {
   }
 }
 
+// Notes in which storage a tensor lies.
+void KnownMap::move(Entry& entry, const void* storage) {
+  const bool lasts = (entry.serial & kLasting) != 0;
+  moved_ = moved_ || (lasts && entry.storage != nullptr && entry.storage != storage);
+  entry.storage = storage;
+}
+
 void KnownMap::note_memory(const void* tensor, Note how) {
   const Stretch stretch = stretch_of(tensor);
   Entry& entry = place(tensor);
-  entry.storage = stretch.storage;
+  move(entry, stretch.storage);
   if (stretch.storage == nullptr) return;
   Memory& memory = memories_[stretch];
   if (memory.maker.source == nullptr) {
@@ -169,6 +177,8 @@ void KnownMap::note_memory(const void* tensor, Note how) {
     if (stretches.empty()) {
       pin_storage(stretch.storage);
       if (!(entry.serial & kLasting)) passing_.push_back(stretch.storage);
+    } else if (!(entry.serial & kLasting)) {
+      parted_.push_back(stretch.storage);
     }
     stretches.push_back(stretch);
   } else if (how == Note::kIfNew) {
@@ -200,7 +210,7 @@ Maker KnownMap::put_twin(const c10::TensorImpl* tensor) {
   const Maker maker = maker_in(memory);
   Entry& entry = place(tensor);
   set(entry, maker, memory.shared);
-  entry.storage = stretch.storage;
+  move(entry, stretch.storage);
   return maker;
 }
 
@@ -286,6 +296,8 @@ void KnownMap::clear() {
   storages_.clear();
   queue_.clear();
   passing_.clear();
+  parted_.clear();
+  moved_ = false;
   lasting_ = 0;
 }
 
@@ -306,20 +318,27 @@ void KnownMap::forget_passing() {
   queue_.clear();
   for (const void* storage : passing_) forget_storage(storage);
   passing_.clear();
+  std::sort(parted_.begin(), parted_.end());
+  parted_.erase(std::unique(parted_.begin(), parted_.end()), parted_.end());
+  for (const void* storage : parted_) forget_parts(storage);
+  parted_.clear();
 }
 
-// Forgets the stretches of a storage that are parts of what lasts.
-void KnownMap::forget_other_stretches(const Stretch& own) {
-  auto& all = storages_[own.storage];
-  for (size_t i = all.size(); i-- > 0;) {
-    Memory* memory = all[i] == own ? nullptr : memories_.find(all[i]);
-    if (memory == nullptr) continue;
+// Forgets the stretches of a storage that are not those of tensors that last.
+void KnownMap::forget_parts(const void* storage) {
+  auto* all = storages_.find(storage);
+  if (all == nullptr) return;
+  const auto passes = [this](const Stretch& stretch) {
+    Memory* memory = memories_.find(stretch);
+    if (memory == nullptr) return true;
     const Entry* entry = memory->tensor == nullptr ? nullptr : find(memory->tensor);
-    if (entry != nullptr && entry->serial == memory->serial && entry->serial & kLasting) continue;
+    const bool lasts = entry != nullptr && entry->serial == memory->serial && entry->serial & kLasting;
+    if (lasts) return false;
     release(*memory);
-    memories_.erase(all[i]);
-    all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+    memories_.erase(stretch);
+    return true;
+  };
+  all->erase(std::remove_if(all->begin(), all->end(), passes), all->end());
 }
 
 // Has a tensor that lasts be as it was put; false if it is not where it was, or not known so.
@@ -330,8 +349,6 @@ bool KnownMap::refresh(const void* tensor, PyObject* source) {
   if (found->storage != own.storage) return false;
   Memory* memory = nullptr;
   if (own.storage != nullptr) {
-    const auto* stretches = storages_.find(own.storage);
-    if (stretches != nullptr && stretches->size() > 1) forget_other_stretches(own);
     memory = memories_.find(own);
     if (memory == nullptr || memory->tensor != tensor || memory->serial != found->serial) return false;
   }
@@ -355,7 +372,7 @@ void KnownMap::restart(PyObject* lasting) {
     }
     return goes_on;
   };
-  if (lasting_ == static_cast<size_t>(PyDict_GET_SIZE(lasting))) {
+  if (!moved_ && lasting_ == static_cast<size_t>(PyDict_GET_SIZE(lasting))) {
     forget_passing();
     if (each([this](const void* tensor, PyObject* source) { return refresh(tensor, source); })) return;
   }

@@ -122,7 +122,8 @@ class KnownMap {
   void put_lasting(const void* tensor, PyObject* source);
   void forget_passing();
   bool refresh(const void* tensor, PyObject* source);
-  void forget_other_stretches(const Stretch& own);
+  void forget_parts(const void* storage);
+  void move(Entry& entry, const void* storage);
   static void set(Entry& entry, Maker maker, Shared* shared);
   static void set(Memory& memory, Maker maker, Shared* shared);
   static void release(Entry& entry);
@@ -134,6 +135,8 @@ class KnownMap {
   size_t lasting_ = 0;  // entries that last
   std::deque<const void*> queue_;  // the tensors of the others, in the order they are looked at
   std::vector<const void*> passing_;  // storages that only they have, some of which are gone
+  std::vector<const void*> parted_;   // other storages that they have parts of
+  bool moved_ = false;  // whether a tensor that lasts has been given another storage in this step
   FlatMap<Stretch, Memory, StretchHash> memories_;
   FlatMap<const void*, c10::SmallVector<Stretch, 1>, AddressHash> storages_;  // that are pinned
 };
