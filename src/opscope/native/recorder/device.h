@@ -12,6 +12,7 @@
 #include <c10/util/Half.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -36,6 +37,10 @@ class WithoutPython {
   PyThreadState* state_;
 };
 
+constexpr unsigned kWithoutTime = 2, kForAllDevices = 1;  // the driver's flags
+constexpr int kNoContext = 201, kNotReady = 600;           // what it answers
+constexpr int kOfCapture = 900, kLastOfCapture = 908;      // somebody captures a graph, or has tried
+
 // The stream that this thread gives work to.
 struct Work {
   enum Kind {
@@ -55,21 +60,22 @@ struct Work {
       const c10::Device current = guard->getDevice();
       device = current.index();
       stream = guard->getStreamNativeHandle(guard->getStream(current));
-      kind = is_captured(stream) ? kCaptured : kUsual;
+      int status = 0;
+      const int answer = cuda_driver().stream_is_capturing(stream, &status);
+      if (answer == kNoContext) return;  // which torch makes in a thread that is new to the driver
+      kind = answer != 0 || status != 0 ? kCaptured : kUsual;
     } catch (const std::exception&) {
       kind = kNone;
     }
   }
 };
 
-constexpr unsigned kWithoutTime = 2, kForAllDevices = 1;  // the driver's flags
-constexpr int kNotReady = 600;                            // what it answers
-
 // Events between the parts of a step: how far the GPU has got of what was launched.
 class Marks {
  public:
-  // Puts an event behind all launched so far, and notes how far the GPU is. False if torch is to do it.
-  bool add() {
+  // Puts an event behind all launched so far, up to the record `head`, and finds out up to which one
+  // the GPU has got, if that is news. False if torch is to do it.
+  bool add(uint64_t head, uint64_t& completed) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const Work work;
     if (work.kind == Work::kNone) return false;
@@ -83,9 +89,16 @@ class Marks {
     const CudaDriver::Event event = spare.back();
     if (cuda_driver().event_record(event, work.stream) != 0) return !(failed_ = true);
     spare.pop_back();
-    pending_.push_back({ring.field(kHeadField), event, work.device});
-    look();
+    pending_.push_back({head, event, work.device});
+    look(completed);
     return true;
+  }
+  // What comes belongs to another ring.
+  void forget() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Mark& mark : pending_) spare_[mark.device].push_back(mark.event);
+    pending_.clear();
+    failed_ = false;
   }
 
  private:
@@ -95,14 +108,14 @@ class Marks {
     c10::DeviceIndex device;
   };
 
-  void look() {
+  void look(uint64_t& completed) {
     while (!pending_.empty() && !failed_) {
       const Mark& first = pending_.front();
       const int answer = cuda_driver().event_query(first.event);
-      if (answer == kNotReady) return;
+      if (answer == kNotReady || (answer >= kOfCapture && answer <= kLastOfCapture)) return;
       failed_ = answer != 0;  // the GPU has failed, which the script learns in its own way
       if (failed_) return;
-      ring.field(kCompletedField) = first.head;
+      completed = first.head;
       spare_[first.device].push_back(first.event);
       pending_.pop_front();
     }
@@ -124,7 +137,7 @@ class Numbers {
  public:
   struct Place {
     enum State { kFree, kAwaited, kGivenUp };
-    State state = kFree;
+    std::atomic<State> state{kFree};
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     c10::DeviceIndex device = -1;  // that the event is of
     CudaDriver::Event event = nullptr;
@@ -159,9 +172,10 @@ class Numbers {
   }
 
   // The number, if it has arrived.
-  std::optional<double> get(const Place* place) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (cuda_driver().event_query(place->event) != 0) return std::nullopt;
+  std::optional<double> get(const Place* place) const {  // the owner's, who is the only one to ask
+    if (Work().kind != Work::kUsual || cuda_driver().event_query(place->event) != 0) {
+      return std::nullopt;
+    }
     const uint64_t* at = &memory_[index_of(place)];
     switch (place->dtype) {
       case c10::ScalarType::Float: return read<float>(at);
@@ -172,10 +186,7 @@ class Numbers {
   }
 
   // Nobody asks for the number any more, which may still be on its way.
-  void give_up(Place* place) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    place->state = Place::kGivenUp;
-  }
+  static void give_up(Place* place) { place->state = Place::kGivenUp; }
 
  private:
   static constexpr size_t kPlaces = 64;
@@ -234,7 +245,7 @@ inline PyObject* send_number(PyObject* object) {
     place = numbers().send(*tensor);
   }
   if (place == nullptr) Py_RETURN_NONE;
-  return PyCapsule_New(place, kArriving, [](PyObject* made) { numbers().give_up(arriving(made)); });
+  return PyCapsule_New(place, kArriving, [](PyObject* made) { Numbers::give_up(arriving(made)); });
 }
 
 // A number that was sent; None as long as it has not arrived.
@@ -248,8 +259,15 @@ inline PyObject* arrived(PyObject* capsule) {
 
 inline bool mark_device() {
   if (!ring.active) return true;
-  const WithoutPython meanwhile;
-  return marks().add();
+  const uint64_t head = ring.field(kHeadField);
+  uint64_t completed = 0;
+  bool done = false;
+  {
+    const WithoutPython meanwhile;  // in which the ring may be closed
+    done = marks().add(head, completed);
+  }
+  if (completed != 0 && ring.active) ring.field(kCompletedField) = completed;
+  return done;
 }
 
 // The bytes that tensors have on the current GPU now and have had at most; None if torch is to say.

@@ -24,6 +24,7 @@ PyObject* py_open(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "KOO", &address, &memory, &is_users)) return nullptr;
   Py_INCREF(memory);  // for good: threads and handlers of signals may look at it until the very end
   names().forget();
+  marks().forget();
   epoch.begin_ring();
   Py_XSETREF(user_file(), Py_NewRef(is_users));
   ring.open(reinterpret_cast<char*>(address));
@@ -33,6 +34,7 @@ PyObject* py_open(PyObject*, PyObject* arguments) {
 PyObject* py_close(PyObject*, PyObject*) {
   observe(false);
   ring.active = false;
+  marks().forget();
   forget_death();
   ring.base = nullptr;
   return none();
