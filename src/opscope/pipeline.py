@@ -85,10 +85,19 @@ class Audience:
         found = self._callbacks.get(callback)
         if found is None:
             ignored = getattr(BaseSink, callback)
-            every = [(sink, getattr(sink, callback)) for sink in self.sinks]
+            every = [(sink, _callback(sink, callback)) for sink in self.sinks]
             chosen = (each for each in every if getattr(each[1], "__func__", None) is not ignored)
             found = self._callbacks[callback] = tuple(chosen)
         return found
+
+
+def _callback(sink: Sink, name: str) -> Callable[..., None]:
+    """A callback of a sink; one that cannot be had raises where it is called."""
+    try:
+        found: Callable[..., None] = getattr(sink, name)
+    except Exception:  # noqa: BLE001 - whoever calls it sees to that
+        return lambda *args: getattr(sink, name)(*args)
+    return found
 
 
 class _Ended(NamedTuple):

@@ -101,3 +101,23 @@ def test_what_a_handler_of_the_script_raises_is_the_scripts(
         signal.signal(signal.SIGUSR1, before)
     pipeline.close()
     assert sink.told[-1] == "close" and "switched off" not in capfd.readouterr().err
+
+
+class Broken(BaseSink):
+    """Has no callback at the end of a step, only a fault."""
+
+    @property
+    def step_end(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("broken")
+
+
+def test_a_sink_whose_callback_cannot_be_had_is_dropped() -> None:
+    dropped: list[Exception] = []
+    sink = Broken()
+    pipeline = Pipeline([sink], NumpyEngine())
+    pipeline.on_drop = lambda which, error: dropped.append(error)
+    pipeline.begin_step(0)
+    pipeline.open(0)
+    pipeline.end_step(lambda: StepRecord(0, Calls(), [], 0.0, False, True, False))
+    pipeline.close()
+    assert [str(error) for error in dropped] == ["broken"]

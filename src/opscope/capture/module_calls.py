@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from opscope.capture.guards import quiet
-from opscope.capture.patches import shortcuts
+from opscope.capture.patches import passed_by
 from opscope.capture.recognising import (
     arguments,
     compiler,
@@ -38,7 +38,7 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
-        below, other = shortcuts.get(original, (original, None))
+        below, other = passed_by(original)
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.

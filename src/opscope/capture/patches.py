@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -18,9 +17,16 @@ class PassedBy(Protocol):
         """False while the capture says which scope an operator is in."""
 
 
-shortcuts: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Callable[..., Any], PassedBy]]
-shortcuts = weakref.WeakKeyDictionary()
-"""By wrapper: what it wraps, and whose it is."""
+def let_pass_by(wrapper: Callable[..., Any], below: Callable[..., Any], whose: PassedBy) -> None:
+    """Note what a wrapper of `nn.Module.__call__` wraps, for who may go there directly."""
+    wrapper._opscope_below = wrapper, below, whose  # type: ignore[attr-defined]
+
+
+def passed_by(wrapper: Callable[..., Any]) -> tuple[Callable[..., Any], PassedBy | None]:
+    """What such a wrapper wraps, and whose it is; of any other function that itself."""
+    of, below, whose = getattr(wrapper, "_opscope_below", (None, wrapper, None))
+    # Who wraps it in turn may have its attributes.
+    return (below, whose) if of is wrapper else (wrapper, None)
 
 
 class Patches:

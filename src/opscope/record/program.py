@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.direct_calls import see_direct_calls
-from opscope.capture.patches import Patches, shortcuts
+from opscope.capture.patches import Patches, let_pass_by
 from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
     compiler,
@@ -167,7 +167,7 @@ class Program:
                 state.scope = parent
 
         made = functools.wraps(original)(__call__)
-        shortcuts[made] = original, self
+        let_pass_by(made, original, self)
         return made
 
     @forgiving(_tell)
