@@ -23,7 +23,7 @@ def let_pass_by(wrapper: Callable[..., Any], below: Callable[..., Any], whose: P
 
 
 def passed_by(wrapper: Callable[..., Any]) -> tuple[Callable[..., Any], PassedBy | None]:
-    """What such a wrapper wraps, and whose it is; of any other function that itself."""
+    """Return what such a wrapper wraps, and whose it is; of any other function that itself."""
     of, below, whose = getattr(wrapper, "_opscope_below", (None, wrapper, None))
     # Who wraps it in turn may have its attributes.
     return (below, whose) if of is wrapper else (wrapper, None)

@@ -134,8 +134,10 @@ def test_a_forked_child_neither_holds_the_lock_nor_writes(new_dump: NewDump, ena
     dump = new_dump(enable)
     dump.sink.open(0)
     reader, writer = os.pipe()
+    is_there, says_so = os.pipe()
     child = os.fork()
     if not child:
+        os.write(says_so, b".")
         dump.call(make_node(), outputs=[torch.ones(1)])
         dump.sink.close()
         os.close(writer)
@@ -145,11 +147,13 @@ def test_a_forked_child_neither_holds_the_lock_nor_writes(new_dump: NewDump, ena
         dump.call(make_node("D/parent-op0"), outputs=[torch.ones(1)])
         dump.end_step()
         dump.sink.close()
+        os.read(is_there, 1)  # it may not have run at all so far, nor let go of anything
         with open(dump.settings.path / ".rank_0.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(writer)
         os.waitpid(child, 0)
-        os.close(reader)
+        for end in reader, is_there, says_so:
+            os.close(end)
     assert [name.split(".")[1] for name in dump.files()] == ["D_parent-op0"]
     assert dump.manifest()["complete"]
