@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from opscope.capture.guards import quiet
-from opscope.capture.patches import passed_by
 from opscope.capture.recognising import (
     arguments,
     compiler,
@@ -38,7 +37,6 @@ class ModuleCalls:
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         program, local, enter = self._program, self._program.threads.local, self._enter_outermost
-        below, other = passed_by(original)
 
         # Its first argument has the name that it has in torch: torch's profiler, asked for stacks,
         # reads it from the frame and crashes where there is none of that name.
@@ -50,18 +48,15 @@ class ModuleCalls:
             scope = parent.children.get(id(self))
             if scope is None or scope.module() is not self:
                 scope = parent.child(self, program.with_class)
-            call = original
             if state.depth == 0:
                 enter(state, self, args, kwargs)
                 if parent is not state.scope:
                     parent = state.scope
                     scope = parent.child(self, program.with_class)
-            elif other is not None and not other.finds_scopes:
-                call = below
             state.scope = scope
             state.depth += 1
             try:
-                return call(self, *args, **kwargs)
+                return original(self, *args, **kwargs)
             finally:
                 state.depth -= 1
                 state.scope = parent

@@ -4,29 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class PassedBy(Protocol):
-    """Whoever wraps `nn.Module.__call__` too, and need not see calls inside others meanwhile."""
-
-    @property
-    def finds_scopes(self) -> bool:
-        """False while the capture says which scope an operator is in."""
-
-
-def let_pass_by(wrapper: Callable[..., Any], below: Callable[..., Any], whose: PassedBy) -> None:
-    """Note what a wrapper of `nn.Module.__call__` wraps, for who may go there directly."""
-    wrapper._opscope_below = wrapper, below, whose  # type: ignore[attr-defined]
-
-
-def passed_by(wrapper: Callable[..., Any]) -> tuple[Callable[..., Any], PassedBy | None]:
-    """Return what such a wrapper wraps, and whose it is; of any other function that itself."""
-    of, below, whose = getattr(wrapper, "_opscope_below", (None, wrapper, None))
-    # Who wraps it in turn may have its attributes.
-    return (below, whose) if of is wrapper else (wrapper, None)
 
 
 class Patches:

@@ -22,7 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from opscope.capture.direct_calls import see_direct_calls
-from opscope.capture.patches import Patches, let_pass_by
+from opscope.capture.patches import Patches
 from opscope.capture.python_stack import keep_chunks
 from opscope.capture.recognising import (
     compiler,
@@ -166,9 +166,7 @@ class Program:
                 state.depth -= 1
                 state.scope = parent
 
-        made = functools.wraps(original)(__call__)
-        let_pass_by(made, original, self)
-        return made
+        return functools.wraps(original)(__call__)
 
     @forgiving(_tell)
     def _enter_outermost(self, module: nn.Module, args: Any, kwargs: Any) -> None:
